@@ -19,6 +19,9 @@ class McpdError(Exception):
         retry_after_seconds: when it is worth asking again.
         may_have_run: whether the tool may have run; None where nothing was to run.
         details: further members of `data`.
+
+    Attributes:
+        final: trying again by itself would only fail again; not shown.
     """
 
     code: ClassVar[int] = 0
@@ -41,6 +44,7 @@ class McpdError(Exception):
         self.retry_after_seconds = retry_after_seconds
         self.may_have_run = may_have_run
         self.details = details
+        self.final = False
 
     def to_error(self) -> dict[str, Any]:
         """Return the JSON-RPC error object: `{code, message, data: {class, …}}`."""
@@ -157,3 +161,17 @@ class InputRequired(McpdError):
     """The upstream asks for input that no attached client can give."""
 
     code, kind = 34, "input_required"
+
+
+def final(problem: McpdError) -> McpdError:
+    """Mark an error as one that trying again does not cure."""
+    problem.final = True
+    return problem
+
+
+def first_leaf(group: BaseExceptionGroup[Any]) -> Any:
+    """Return the first exception of a group that is not a group itself."""
+    problem: BaseException = group
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem

@@ -1,0 +1,75 @@
+"""`fetch`: the parts of a result that did not fit into its first view."""
+
+from __future__ import annotations
+
+from mcpd_client.cli.content import describe, text_of
+from mcpd_client.cli.options import Command
+from mcpd_client.cli.render import clean, print_note, print_out, terminal_columns
+from mcpd_client.cli.session import open_client
+from mcpd_client.errors import UsageError
+from mcpd_client.sync import view_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def _configure(parser: ArgumentParser) -> None:
+    parser.add_argument("handle", metavar="HANDLE", help="the handle that the cut result names")
+    parser.add_argument("--offset", metavar="N", help="where to begin; default: after what was shown at first")
+    parser.add_argument("--max-bytes", metavar="N", help="how much to print at most")
+    parser.add_argument("--all", action="store_true", help="go on to the end")
+
+
+def _fetch(options: Namespace) -> int:
+    params: dict[str, Any] = {"handle": options.handle}
+    for key in ("offset", "max_bytes"):
+        if (text := getattr(options, key)) is not None:
+            params[key] = _number(key, text)
+    with open_client(options) as client:
+        while True:
+            reply = client.request_reply("mcpd/fetch", params)
+            offset = view_of(reply.result).get("nextOffset")
+            print_out(reply.result_text() + "\n" if options.json else _part(reply.result))
+            if offset is None or not options.all:
+                break
+            params["offset"] = offset
+    if not options.quiet and not options.json:
+        _print_rest(options.handle, view_of(reply.result))
+    return 0
+
+
+def _number(key: str, text: str) -> int:
+    if not text.isdecimal():
+        raise UsageError(f"--{key.replace('_', '-')} takes a number of bytes, not {text!r}")
+    return int(text)
+
+
+def _part(result: Mapping[str, Any]) -> str:
+    """Return the text of one part; what is not text is named on stderr instead."""
+    for item in result.get("content", []):
+        if (note := describe(item)) is not None:
+            print_note(note)
+    text = text_of(result)
+    if terminal_columns(1) is None:
+        return text
+    text = clean(text)
+    return text if text.endswith("\n") or not text else f"{text}\n"
+
+
+def _print_rest(handle: str, view: Mapping[str, Any]) -> None:
+    offset = view.get("nextOffset")
+    if offset is not None:
+        of = f" of {view['bytes']}" if view.get("bytes") is not None else ""
+        print_note(f"cut at byte {offset}{of}; the rest: mcpd fetch {handle} --offset {offset}")
+
+
+COMMANDS = {
+    "fetch": Command(
+        _fetch,
+        examples=("fetch r1a2b3", "fetch r1a2b3 --offset 65536 --max-bytes 1000", "fetch r1a2b3 --all > rest.txt"),
+        configure=_configure,
+    )
+}

@@ -1,0 +1,158 @@
+"""Text for people: tables, errors, sizes and times; and the removal of what could harm a terminal.
+
+On a terminal tables have a header and fit its width; in a pipe columns are separated by tabs, whole
+and without a header. Everything is written as UTF-8 straight to the descriptor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import unicodedata
+
+from mcpd_client.errors import ClientError, to_object
+from mcpd_client.fast import write_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Escape sequences go as a whole, so that no "[31m" is left behind; then single control characters, C0 and C1
+# but for tab and newline; then what reorders text (bidirectional overrides and isolates).
+_UNSAFE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
+_STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33"}
+
+
+def clean(text: str) -> str:
+    """Remove from a server's text what a terminal would obey; newlines and tabs stay."""
+    return _UNSAFE.sub("", text.replace("\r\n", "\n"))
+
+
+def clean_line(text: str) -> str:
+    """Return `clean(text)` in one line."""
+    return " ".join(clean(text).split())
+
+
+def terminal_columns(fd: int) -> int | None:
+    """Return the width of the terminal at `fd`; None if it is not one."""
+    if not os.isatty(fd):
+        return None
+    return os.get_terminal_size(fd).columns or 80
+
+
+class Style:
+    """How to mark text up for one descriptor: colours and the signs that its encoding has."""
+
+    def __init__(self, fd: int, *, no_color: bool = False, environ: Mapping[str, str] = os.environ) -> None:
+        wanted = not no_color and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        self.has_color = wanted and os.isatty(fd)
+        self.has_unicode = "utf" in (sys.stdout.encoding if sys.stdout is not None else "utf-8").lower()
+
+    def paint(self, text: str, style: str) -> str:
+        """Return `text` in a style, if there are any here."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.has_color and text else text
+
+    def sign(self, sign: str, ascii_sign: str) -> str:
+        """Return `sign`, or what stands for it where it cannot be shown."""
+        return sign if self.has_unicode else ascii_sign
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None, style: Style) -> str:
+    """Lay out rows; the last column is cut to fit.
+
+    Args:
+        header: one title per column; shown on a terminal only.
+        rows: cells of text from servers; each may have styled characters only in the first cell.
+        columns: the width of the terminal; None for a pipe.
+        style: for the header.
+    """
+    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
+    if columns is None:
+        return "".join("\t".join(row) + "\n" for row in cells)
+    cells = [[clean(cell) for cell in row] for row in cells]
+    widths = [max(display_width(row[i]) for row in [header, *cells]) for i in range(len(header))]
+    room = max(columns - sum(widths[:-1]) - 2 * (len(header) - 1), 8)
+    lines = [_line(row, widths, room) for row in [header, *cells]]
+    return "".join(f"{line}\n" for line in [style.paint(lines[0], "dim"), *lines[1:]])
+
+
+def display_width(text: str) -> int:
+    """Return how many cells of a terminal `text` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_character_width(character) for character in text)
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut `text` to `width` cells, with `…` where something is missing."""
+    if display_width(text) <= width:
+        return text
+    kept: list[str] = []
+    room = width - 1
+    for character in text:
+        room -= _character_width(character)
+        if room < 0:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…"
+
+
+def format_bytes(count: float) -> str:
+    """Return a size for people: `17 B`, `1.5 KiB`, `12 MiB`."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def format_age(seconds: float) -> str:
+    """Return a duration for people, in its largest unit: `3 s`, `5 min`, `2 h`, `4 d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def render_error(error: ClientError, *, as_json: bool = False) -> str:
+    """Return an error for people, at most three lines: what, why, what to type; or one line of JSON."""
+    if as_json:
+        return json.dumps(to_object(error), ensure_ascii=False, separators=(",", ":")) + "\n"
+    lines = [f"error: {clean_line(error.message)}"]
+    if error.reason:
+        lines.append(f"  {clean_line(error.reason)}")
+    if error.hint:
+        hint = clean_line(error.hint)
+        lines.append(f"  run: {hint}" if hint.startswith("mcpd ") else f"  {hint}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def print_out(text: str) -> None:
+    """Write data to stdout."""
+    write_text(1, text)
+
+
+def print_note(text: str) -> None:
+    """Write one line about what is going on to stderr."""
+    write_text(2, f"{text}\n")
+
+
+def dump(value: object) -> str:
+    """Return a value as one line of JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _line(row: Sequence[str], widths: Sequence[int], room: int) -> str:
+    parts = [cell + " " * (width - display_width(cell)) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
+    return "  ".join([*parts, shorten(row[-1], room)]).rstrip()
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,99 @@
+"""`ls`, `get`, `start`, `stop`, `restart`: the configured servers."""
+
+from __future__ import annotations
+
+from mcpd_client.cli.options import Command
+from mcpd_client.cli.render import Style, dump, print_note, print_out, render_error, table, terminal_columns
+from mcpd_client.cli.session import open_client, rows_of
+from mcpd_client.cli.status import format_state, page_text
+from mcpd_client.errors import ClientError, RequestFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def _ls(options: Namespace) -> int:
+    with open_client(options) as client:
+        reply = client.request_reply("mcpd/servers", {"all": True} if options.all else {})
+    if options.json:
+        print_out(reply.result_text() + "\n")
+        return 0
+    rows = reply.result["servers"]
+    style, columns = Style(1, no_color=options.no_color), terminal_columns(1)
+    cells = [[str(row.get(key) or "-") for key in ("name", "state", "transport", "target")] for row in rows]
+    if rows:
+        print_out(table(("NAME", "STATE", "TRANSPORT", "TARGET"), cells, columns=columns, style=style))
+    elif not options.quiet:
+        print_note("no servers are configured")
+    return 0
+
+
+def _get(options: Namespace) -> int:
+    with open_client(options) as client:
+        rows = rows_of(options.server, client.servers(every=True))
+    style = Style(1, no_color=options.no_color)
+    print_out(
+        "".join(dump(row) for row in rows) if options.json else "\n".join(page_text(row, style=style) for row in rows)
+    )
+    return 0
+
+
+def _change(options: Namespace, method: str) -> int:
+    """Do the same to each server; go on after a failure, and end with the exit code of the first."""
+    status = 0
+    style = Style(1, no_color=options.no_color)
+    with open_client(options) as client:
+        for name in options.servers:
+            try:
+                reply = client.request_reply(method, {"server": name})
+            except RequestFailed as error:
+                status = status or _report(error, as_json=options.json)
+                continue
+            print_out(reply.result_text() + "\n" if options.json else _changed_line(reply.result, style))
+    return status
+
+
+def _report(error: ClientError, *, as_json: bool) -> int:
+    print_note(render_error(error, as_json=as_json).rstrip("\n"))
+    return error.exit_code
+
+
+def _changed_line(row: Mapping[str, Any], style: Style) -> str:
+    pid = f" (pid {row['pid']})" if row.get("pid") else ""
+    return f"{format_state(row, style)} {row['name']}: {row['state']}{pid}\n"
+
+
+def _start(options: Namespace) -> int:
+    return _change(options, "mcpd/start")
+
+
+def _stop(options: Namespace) -> int:
+    return _change(options, "mcpd/stop")
+
+
+def _restart(options: Namespace) -> int:
+    return _change(options, "mcpd/restart")
+
+
+def _configure_ls(parser: ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="also those of other projects")
+
+
+def _configure_one(parser: ArgumentParser) -> None:
+    parser.add_argument("server", metavar="NAME")
+
+
+def _configure_many(parser: ArgumentParser) -> None:
+    parser.add_argument("servers", metavar="NAME", nargs="+")
+
+
+COMMANDS = {
+    "ls": Command(_ls, examples=("ls", "ls --json", "ls | cut -f1"), exits=(0, 2, 6), configure=_configure_ls),
+    "get": Command(_get, examples=("get demo", "get demo --json"), exits=(0, 2, 6), configure=_configure_one),
+    "start": Command(_start, examples=("start demo", "start demo --json"), configure=_configure_many),
+    "stop": Command(_stop, examples=("stop demo", "stop demo other"), configure=_configure_many),
+    "restart": Command(_restart, examples=("restart demo", "restart demo --json"), configure=_configure_many),
+}

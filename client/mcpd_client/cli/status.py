@@ -1,0 +1,177 @@
+"""`status`: the daemon and its servers at a glance, or one server in full."""
+
+from __future__ import annotations
+
+import datetime
+
+from mcpd_client.cli.logs import format_log_line
+from mcpd_client.cli.options import Command
+from mcpd_client.cli.render import (
+    Style,
+    clean_line,
+    dump,
+    format_age,
+    format_bytes,
+    print_note,
+    print_out,
+    table,
+    terminal_columns,
+)
+from mcpd_client.cli.session import open_client, rows_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+# State to its sign, what stands for the sign in ASCII, and its colour.
+SIGNS = {
+    "ready": ("✔", "+", "green"),
+    "starting": ("…", "~", "yellow"),
+    "stopping": ("…", "~", "yellow"),
+    "backoff": ("…", "~", "yellow"),
+    "failed": ("✘", "x", "red"),
+    "misconfigured": ("✘", "x", "red"),
+    "needs_auth": ("!", "!", "yellow"),
+    "pending_trust": ("!", "!", "yellow"),
+    "disabled": ("⏸", "=", "dim"),
+    "stopped": ("·", ".", "dim"),
+}
+HEADER = ("", "NAME", "STATE", "TRANSPORT", "TOOLS", "CLIENTS", "CALLS", "PID", "SINCE", "NOTE")
+PAGE_LOG_LINES = 10
+
+
+def format_state(row: Mapping[str, Any], style: Style) -> str:
+    """Return the sign of a row's state."""
+    sign, ascii_sign, color = SIGNS.get(row["state"], ("?", "?", "yellow"))
+    return style.paint(style.sign(sign, ascii_sign), color)
+
+
+def format_since(row: Mapping[str, Any], *, columns: int | None) -> str:
+    """Return since when a row is in its state: how long on a terminal, the moment itself in a pipe."""
+    since = row.get("since")
+    if not since or columns is None:
+        return str(since or "-")
+    return format_age(age_seconds(since)) or "-"
+
+
+def age_seconds(moment: str) -> float:
+    """Return how long ago an ISO 8601 moment was; 0 if it cannot be read."""
+    try:
+        then = datetime.datetime.fromisoformat(moment)
+    except ValueError:
+        return 0.0
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=datetime.UTC)
+    return (datetime.datetime.now(datetime.UTC) - then).total_seconds()
+
+
+def format_note(row: Mapping[str, Any]) -> str:
+    """Return why a server is not ready, or what it is doing."""
+    parts = [str(row["reason"])] if row.get("reason") else []
+    if seconds := row.get("retry_after_seconds"):
+        parts.append(f"next try in {seconds:.0f} s")
+    if count := row.get("in_flight"):
+        parts.append(f"{count} in flight")
+    return ", ".join(parts)
+
+
+def status_text(status: Mapping[str, Any], *, columns: int | None, style: Style) -> str:
+    """Return the daemon's line and one row per server."""
+    rows = status["servers"]
+    if not rows:
+        return f"{daemon_line(status['daemon'])}\nno servers are configured\n"
+    lines = [_cells(row, columns=columns) for row in rows]
+    # The sign is painted after the layout: the table strips control characters.
+    text = table(HEADER, lines, columns=columns, style=style).splitlines()
+    body = text if columns is None else text[1:]
+    painted = [_paint_sign(line, row, style) for line, row in zip(body, rows, strict=True)]
+    return "\n".join([daemon_line(status["daemon"]), *text[: len(text) - len(body)], *painted]) + "\n"
+
+
+def daemon_line(daemon: Mapping[str, Any]) -> str:
+    """Return one line about the daemon."""
+    parts = [f"mcpd {daemon.get('version', '?')}", f"pid {daemon.get('pid', '?')}"]
+    if started := daemon.get("started"):
+        parts.append(f"up {format_age(age_seconds(started))}")
+    if (connections := daemon.get("connections")) is not None:
+        parts.append(f"{connections} connection{'' if connections == 1 else 's'}")
+    if rss := daemon.get("rss_bytes"):
+        parts.append(format_bytes(rss))
+    return ", ".join([*parts, str(daemon.get("socket", ""))])
+
+
+def page_text(row: Mapping[str, Any], *, style: Style) -> str:
+    """Return what there is to say about one server, a line per subject."""
+    since = row.get("since")
+    when = f" since {since} ({format_age(age_seconds(since))})" if since else ""
+    protocol = " ".join(str(row[key]) for key in ("era", "revision") if row.get(key))
+    process = [f"pid {row['pid']}"] if row.get("pid") else []
+    if row.get("incarnation") is not None:
+        process.append(f"run {row['incarnation']}")
+    counts = [
+        f"{row.get('calls', 0)} calls",
+        f"{row.get('in_flight', 0)} in flight",
+        f"{row.get('clients', 0)} clients",
+    ]
+    if row.get("served") is not None:
+        counts.append(f"{row['served']} served so far")
+    subjects = {
+        "target": row.get("target"),
+        "transport": f"{row.get('transport')}, scope {row.get('scope')}",
+        "process": ", ".join(process),
+        "protocol": protocol,
+        "tools": row.get("tools"),
+        "calls": ", ".join(counts),
+        "note": row.get("reason"),
+    }
+    lines = [f"{format_state(row, style)} {style.paint(clean_line(row['name']), 'bold')}: {row['state']}{when}"]
+    lines += [f"{name:>11}: {clean_line(str(value))}" for name, value in subjects.items() if value not in (None, "")]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: Mapping[str, Any], *, columns: int | None) -> Sequence[str]:
+    sign = SIGNS.get(row["state"], ("?", "?", ""))
+    counts = [str(row[key]) if row.get(key) is not None else "-" for key in ("tools", "clients", "calls", "pid")]
+    name, state, transport = row["name"], row["state"], row.get("transport", "-")
+    return (sign[0], name, state, transport, *counts, format_since(row, columns=columns), format_note(row))
+
+
+def _paint_sign(line: str, row: Mapping[str, Any], style: Style) -> str:
+    return format_state(row, style) + line[1:]
+
+
+def _configure(parser: ArgumentParser) -> None:
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="one server in full, with its last log lines")
+
+
+def _status(options: Namespace) -> int:
+    style, columns = Style(1, no_color=options.no_color), terminal_columns(1)
+    with open_client(options) as client:
+        reply = client.request_reply("mcpd/status")
+        rows = None if options.server is None else rows_of(options.server, reply.result["servers"])
+        if rows is None:
+            text = reply.result_text() + "\n" if options.json else ""
+            print_out(text or status_text(reply.result, columns=columns, style=style))
+            return 0
+        if options.json:
+            print_out("".join(dump(row) for row in rows))
+            return 0
+        print_out("\n".join(page_text(row, style=style) for row in rows))
+        logs = client.request("mcpd/logs", {"server": options.server, "tail": PAGE_LOG_LINES})["lines"]
+    if logs:
+        print_out("\n" + "".join(format_log_line(line, style=style, columns=columns) for line in logs))
+    elif options.verbose:
+        print_note("its log is empty")
+    return 0
+
+
+COMMANDS = {
+    "status": Command(
+        _status,
+        examples=("status", "status demo", "status --json"),
+        exits=(0, 2, 6),
+        configure=_configure,
+    )
+}

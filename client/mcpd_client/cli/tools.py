@@ -1,0 +1,199 @@
+"""`tools` and `call`: parsed and rendered by the daemon; what is done here is what only a client can do.
+
+That is reading the files that arguments name, showing progress, and writing what a tool returned to
+files.
+"""
+
+from __future__ import annotations
+
+import os
+import socket as sockets
+
+from mcpd_client.cli.options import GLOBAL_FLAGS, GLOBAL_VALUES, Command, pick
+from mcpd_client.cli.progress import ProgressLine
+from mcpd_client.cli.render import terminal_columns
+from mcpd_client.cli.session import open_client
+from mcpd_client.errors import RemoteProtocolError, UsageError
+from mcpd_client.fast import print_answer, wants_progress, working_directory
+from mcpd_client.sync import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+# The daemon parses these itself.
+PASSED = ("--json", "--timeout", "-q", "--quiet")
+# What a request can carry besides the tool's own arguments; the daemon refuses a longer line.
+MAX_FILE_BYTES = 32 * 1024 * 1024
+STDIN = "-"
+
+
+def resume(argv: Sequence[str], sock: socket, received: bytes) -> int:
+    """Go on with a command line that has been sent as request 1; print what comes of it.
+
+    Args:
+        argv: what was sent.
+        sock: the connection; taken over.
+        received: what has come back so far.
+    """
+    with Client.adopt(sockets.socket(fileno=sock.detach()), 1, received) as client:
+        progress = ProgressLine() if wants_progress(list(argv)) else None
+        try:
+            result = client.wait_reply(1, progress).result
+        finally:
+            if progress is not None:
+                progress.clear()
+    return print_answer(*checked_answer(result))
+
+
+def ask_daemon(options: Namespace, argv: Sequence[str], files: Mapping[str, str]) -> tuple[int, str, str]:
+    """Let the daemon run a command line; return exit code, stdout and stderr."""
+    params: dict[str, Any] = {"argv": list(argv), "cwd": working_directory()}
+    if (columns := terminal_columns(1)) is not None:
+        params["columns"] = columns
+    if files:
+        params["files"] = dict(files)
+    progress = None
+    if wants_progress(list(argv)):
+        progress = ProgressLine()
+        params["_meta"] = {"progressToken": 1}
+    with open_client(options) as client:
+        try:
+            return checked_answer(client.request("mcpd/cli", params, on_notification=progress))
+        finally:
+            if progress is not None:
+                progress.clear()
+
+
+def checked_answer(result: Any) -> tuple[int, str, str]:
+    """Return exit code, stdout and stderr from a result of `mcpd/cli`.
+
+    Raises:
+        RemoteProtocolError: it has another shape.
+    """
+    match result:
+        case {"exit": int(status), "stdout": str(out), "stderr": str(err)}:
+            return status, out, err
+    raise RemoteProtocolError(
+        "the daemon answered something else than exit, stdout and stderr", hint="is it of another version? mcpd version"
+    )
+
+
+def read_files(arguments: Sequence[str]) -> dict[str, str]:
+    """Read the files that arguments name; the daemon opens none of a client's files.
+
+    Returns:
+        Name as written after the `@` (`-` for stdin) to the text.
+
+    Raises:
+        UsageError: one cannot be read, is not UTF-8, or all together are too large.
+    """
+    files: dict[str, str] = {}
+    room = MAX_FILE_BYTES
+    for name in file_names(arguments):
+        if name not in files:
+            content = _read(name, room)
+            room -= len(content)
+            files[name] = _decode(name, content)
+    return files
+
+
+def file_names(arguments: Sequence[str]) -> list[str]:
+    """Return the names of the files in `k=@F`, `k:=@F`, `--args @F`, `--args=@F`, and `-` for stdin."""
+    names = []
+    previous = ""
+    for argument in arguments:
+        if previous == "--args" or argument.startswith("--args="):
+            value = argument.removeprefix("--args=")
+            if value == STDIN or value.startswith("@"):
+                names.append(value.removeprefix("@"))
+        elif not argument.startswith(("-", "{", "[")):
+            value = argument.partition("=")[2]
+            # "@@" is a literal "@".
+            if value.startswith("@") and not value.startswith("@@"):
+                names.append(value[1:])
+        previous = argument
+    return names
+
+
+def _read(name: str, room: int) -> bytes:
+    try:
+        if name == STDIN:
+            with open(0, "rb", closefd=False) as file:
+                content = file.read(room + 1)
+        else:
+            with open(os.path.expanduser(name), "rb") as file:
+                content = file.read(room + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror}") from None
+    if len(content) > room:
+        raise UsageError(f"the files of a call may have {MAX_FILE_BYTES} bytes together; {name} is too large")
+    return content
+
+
+def _decode(name: str, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8 text (byte {error.start})") from None
+
+
+def _run(options: Namespace) -> int:
+    values = {key: value for key, value in GLOBAL_VALUES.items() if key not in PASSED}
+    flags = {key: value for key, value in GLOBAL_FLAGS.items() if key not in PASSED}
+    if options.name == "call":
+        values |= {"-o": "output", "--output": "output", "--save": "save"}
+    picked, rest = pick(options.argv, values, flags)
+    for key in (*GLOBAL_VALUES.values(), *GLOBAL_FLAGS.values(), "output", "save"):
+        setattr(options, key, picked.get(key))
+    argv = [options.name, *("-q" if each == "--quiet" else each for each in rest)]
+    files = read_files(rest)
+    if options.output is not None or options.save is not None:
+        from mcpd_client.cli.saving import call_and_save
+
+        return call_and_save(options, argv, files)
+    return print_answer(*ask_daemon(options, argv, files))
+
+
+def _configure_tools(parser: ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="SERVER[.TOOL]", help="a server's tools, or one tool in full")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schemas")
+    parser.add_argument("--all", action="store_true", help="all of them instead of one page")
+
+
+def _configure_call(parser: ArgumentParser) -> None:
+    parser.add_argument("tool", metavar="SERVER TOOL", help="or SERVER.TOOL")
+    parser.add_argument(
+        "arguments", nargs="*", metavar="k=v", help="k=v by the schema, k:=JSON, k=@FILE, k[]=v, a.b=v, or one '{…}'"
+    )
+    parser.add_argument("--args", metavar="JSON", help="all arguments as one object; @FILE or - for stdin")
+    parser.add_argument("--field", metavar="PATH", help="print one part of the result, as in structuredContent.id")
+    parser.add_argument("--max-bytes", metavar="N", help="how much text to print at most; default 32768")
+    parser.add_argument("--no-check", action="store_true", help="do not compare the arguments with the schema")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the content to FILE, - for stdout")
+    parser.add_argument("--save", metavar="DIR", help="write pictures and other files into DIR")
+
+
+COMMANDS = {
+    "tools": Command(
+        _run,
+        examples=("tools", "tools demo", "tools demo.echo", "tools demo --json"),
+        configure=_configure_tools,
+        takes_all=True,
+    ),
+    "call": Command(
+        _run,
+        examples=(
+            "call demo echo text=hi",
+            "call demo.add a=1 b=2 --json",
+            "call demo echo text=@notes.txt",
+            "call demo image -o picture.png",
+        ),
+        exits=(0, 2, 3, 4, 5, 6, 7, 8, 9, 130),
+        configure=_configure_call,
+        takes_all=True,
+    ),
+}

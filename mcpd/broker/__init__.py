@@ -1,0 +1,1 @@
+"""Between the two sides: find, admit, wait, send, bound; knows no sockets."""

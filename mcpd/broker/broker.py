@@ -1,0 +1,286 @@
+"""The broker: finds the upstream that a request is for, and sends it on its way; knows no sockets."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from mcpd.config.diff import diff
+from mcpd.config.model import Config, Problem, Server
+from mcpd.errors import Denied, McpdError, Misconfigured, Overloaded, ShuttingDown, Stopping, UnknownServer, UnknownTool
+from mcpd.protocol import jsonrpc
+from mcpd.protocol.jsonrpc import Message
+from mcpd.upstream.around import Surroundings
+from mcpd.upstream.supervisor import Slot
+
+from .call import Call, Client
+from .catalog import Catalog
+from .limits import Admission
+from .results import ResultStore
+
+VIEW_BYTES = 32 * 1024
+# A queue that is full empties at the pace of the upstream.
+OVERLOADED_RETRY_SECONDS = 1.0
+
+
+class Place:
+    """One configured upstream with all that belongs to it.
+
+    Attributes:
+        clients: who has used it and is still connected.
+        served: how many clients ever have.
+    """
+
+    def __init__(self, server: Server, around: Surroundings) -> None:
+        self.server = server
+        self.slot = Slot(server, around)
+        self.admission: Admission[Call] = Admission(server.limits.in_flight)
+        self.catalog = Catalog(self.slot, functools.partial(_start, around.nursery), server.tools)
+        self.clients: set[Hashable] = set()
+        self.served = 0
+        self.slot.listener = self._heard
+
+    def _heard(self, message: Message | None) -> None:
+        if message is not None:
+            self.catalog.on_notification(message)
+
+    def use(self, key: Hashable) -> None:
+        """Count a client that uses it for the first time."""
+        self.clients.add(key)
+        self.served += 1
+
+    def refusal(self, call: Call, error: Raw) -> bytes | None:
+        """Return a better error than the upstream's for a tool that it does not have."""
+        listing = self.catalog.known("tools")
+        if listing is None or call.tool in listing.names:
+            return None
+        if jsonrpc.read_error(error).code not in (jsonrpc.INVALID_PARAMS, jsonrpc.METHOD_NOT_FOUND):
+            return None
+        return msgspec.json.encode(self.unknown_tool(call.tool).to_error())
+
+    def unknown_tool(self, tool: str) -> UnknownTool:
+        """Return the error for a tool that is not listed, with the names that are near."""
+        listing, name = self.catalog.known("tools"), self.server.name
+        near = nearest(tool, [] if listing is None else listing.names)
+        return UnknownTool(
+            f"server '{name}' has no tool '{tool[:200]}'",
+            server=name,
+            hint=f"did you mean {', '.join(near)}?" if near else f"mcpd tools {name}",
+            may_have_run=False,
+            near=near,
+        )
+
+
+def _start(nursery: trio.Nursery, task: Callable[[], Awaitable[object]]) -> None:
+    nursery.start_soon(task)
+
+
+def nearest(word: str, known: Iterable[str]) -> list[str]:
+    """Return up to three names that may have been meant."""
+    from difflib import get_close_matches
+
+    return get_close_matches(word, list(known), 3, 0.5)
+
+
+class Broker:
+    """All upstreams of one configuration.
+
+    Attributes:
+        config: what is in force.
+        places: by name, in the order of the configuration.
+    """
+
+    def __init__(self, config: Config, around: Surroundings, store: ResultStore) -> None:
+        self._around, self._store = around, store
+        self.config = config
+        self.places: dict[str, Place] = {}
+        self._leaving: set[Place] = set()
+        self._closing = False
+        for server in config.servers.values():
+            self._add(server)
+
+    def _add(self, server: Server) -> None:
+        if server.enabled and server.transport == "stdio":
+            self.places[server.name] = Place(server, self._around)
+
+    # -- finding ---------------------------------------------------------------------------------
+
+    def resolve(self, name: str) -> Place:
+        """Return the upstream of that name.
+
+        Raises:
+            UnknownServer: There is none; near names are in the hint.
+            Denied: It is disabled.
+            Misconfigured: Its entry, or the whole file, cannot be used.
+        """
+        place = self.places.get(name)
+        if place is None:
+            raise self.why_not(name)
+        return place
+
+    def why_not(self, name: str) -> McpdError:
+        """Return why there is no upstream of that name."""
+        config = self.config
+        if name in config.wrong:
+            return config.wrong[name].error()
+        if name in config.servers:
+            if config.servers[name].enabled:
+                return _no_remotes(config, name)
+            where = config.file or config.path
+            return Denied(f"server '{name}' is disabled in {where}", server=name, hint="set enabled = true there")
+        if config.unusable:
+            problem = next(one for one in config.problems if one.key is None and not one.warning)
+            return Misconfigured(problem.sentence, hint=problem.hint, file=problem.file)
+        near = nearest(name, self.places)
+        hint = f"did you mean {', '.join(near)}?" if near else "mcpd ls"
+        return UnknownServer(f"there is no server '{name[:200]}'", server=name[:200], hint=hint, near=near)
+
+    # -- calling ---------------------------------------------------------------------------------
+
+    def call(
+        self,
+        client: Client,
+        request_id: bytes,
+        server: str,
+        tool: str,
+        arguments: bytes,
+        *,
+        meta: Mapping[str, Raw] | None = None,
+        max_bytes: int = VIEW_BYTES,
+        timeout_seconds: float | None = None,
+    ) -> Call:
+        """Send a tool call on its way; its outcome goes to the client.
+
+        Raises:
+            McpdError: It cannot even begin.
+        """
+        place = self.places.get(server)
+        if place is None:
+            raise self.why_not(server)
+        if self._closing:
+            raise ShuttingDown("the daemon is stopping", server=server, may_have_run=False)
+        if not place.catalog.allows(tool):
+            raise Denied(f"tool '{tool[:200]}' of server '{server}' is denied by its entry", server=server)
+        if client.key not in place.clients:
+            place.use(client.key)
+        call = Call(
+            place, client, request_id, tool, arguments,
+            meta=meta, max_bytes=max_bytes, timeout_seconds=timeout_seconds,
+            timers=self._around.timers, store=self._store,
+        )  # fmt: skip
+        listing = place.catalog.known("tools")
+        if listing is None or tool in listing.names or listing.incomplete or listing.set_aside:
+            self._begin(place, call)
+        else:
+            self._around.mover.leave = True
+            self._around.nursery.start_soon(self._look_again, place, call)
+        return call
+
+    def _begin(self, place: Place, call: Call) -> None:
+        if not call.begin():
+            name = place.server.name
+            call.on_failure(Overloaded(
+                f"too many calls of this client wait for server '{name}'",
+                server=name, retry_after_seconds=OVERLOADED_RETRY_SECONDS, may_have_run=False,
+            ))  # fmt: skip
+
+    async def _look_again(self, place: Place, call: Call) -> None:
+        """Refresh the list once before a tool that is not on it is refused."""
+        try:
+            listing, _ = await place.catalog.listing("tools", fresh=place.slot.session is not None)
+        except McpdError:
+            listing = None
+        known = listing is None or call.tool in listing.names or bool(listing.incomplete)
+
+        def work() -> None:
+            if call.over:
+                return
+            if known:
+                self._begin(place, call)
+            else:
+                call.on_failure(place.unknown_tool(call.tool))
+
+        self._around.mover.batch(work)
+
+    # -- the life of all -------------------------------------------------------------------------
+
+    def forget(self, key: Hashable) -> None:
+        """Forget a client that has left."""
+        for place in self.places.values():
+            place.clients.discard(key)
+
+    def prewarm(self) -> None:
+        """Start what is to be ready before it is asked for; failures show in the status only."""
+        for place in self.places.values():
+            if place.server.prewarm:
+                self._around.nursery.start_soon(_quietly, place.slot)
+
+    def reload(self, config: Config) -> dict[str, list[str]]:
+        """Put another configuration in force; upstreams that did not change are left alone.
+
+        A file that cannot be used changes nothing.
+        """
+        if config.unusable:
+            return {"added": [], "removed": [], "changed": [], "problems": [str(one) for one in config.problems]}
+        added, removed, changed = diff(self.config, config)
+        for name in (*removed, *changed):
+            if (place := self.places.pop(name, None)) is not None:
+                self._retire(place)
+        self.config, before = config, self.places
+        self.places = {}
+        for name, server in config.servers.items():
+            if name in before:
+                self.places[name] = before[name]
+            else:
+                self._add(server)
+        self.prewarm()
+        problems = [str(one) for one in config.problems]
+        return {"added": list(added), "removed": list(removed), "changed": list(changed), "problems": problems}
+
+    def _retire(self, place: Place) -> None:
+        name = place.server.name
+        self._leaving.add(place)
+        place.slot.close(Stopping(f"the entry of server '{name}' has changed", server=name, may_have_run=False))
+        self._around.nursery.start_soon(self._bury, place)
+
+    async def _bury(self, place: Place) -> None:
+        await place.slot.closed()
+        self._leaving.discard(place)
+
+    def close(self) -> None:
+        """Begin the last stop: everything drains and ends, nothing is accepted any more. Idempotent."""
+        self._closing = True
+        for place in (*self.places.values(), *self._leaving):
+            name = place.server.name
+            place.slot.close(ShuttingDown("the daemon is stopping", server=name, may_have_run=False))
+
+    async def closed(self) -> None:
+        """Wait until nothing of any upstream is left."""
+        for place in (*self.places.values(), *self._leaving):
+            await place.slot.closed()
+
+    def kill(self) -> None:
+        """End all processes now."""
+        for place in (*self.places.values(), *self._leaving):
+            place.slot.kill()
+
+
+async def _quietly(slot: Slot) -> None:
+    try:
+        await slot.ready()
+    except McpdError:
+        return
+
+
+def _no_remotes(config: Config, name: str) -> Misconfigured:
+    problem = Problem(
+        file=config.file or config.path,
+        server=name,
+        key=f"servers.{name}.url",
+        message="remote servers are not available in this version",
+    )
+    return problem.error()

@@ -1,0 +1,96 @@
+"""Who may send now: places per upstream and per client, first come first served, nobody starved; pure.
+
+Every client gets at most its share of an upstream's places. What is over waits in a queue per client,
+and a place that becomes free goes to the next client in turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+PER_CLIENT = 16
+# Behind these stands a client that does not wait for its answers.
+QUEUED_PER_CLIENT = 256
+
+
+class Admission(Generic[T]):
+    """The places of one upstream.
+
+    Attributes:
+        running: how many places are taken.
+        queued: how many wait.
+    """
+
+    def __init__(self, places: int, per_client: int = PER_CLIENT, queued_per_client: int = QUEUED_PER_CLIENT) -> None:
+        self._places, self._per_client, self._queued_per_client = places, per_client, queued_per_client
+        self.running = 0
+        self.queued = 0
+        self._taken: dict[Hashable, int] = {}
+        self._queues: dict[Hashable, deque[T]] = {}
+        self._turn: deque[Hashable] = deque()
+
+    def admit(self, client: Hashable, item: T) -> bool | None:
+        """Take a place: True; else queue for one: False; else (too much is queued already): None."""
+        queue = self._queues.get(client)
+        taken = self._taken.get(client, 0)
+        if queue is None and self.running < self._places and taken < self._per_client:
+            self.running += 1
+            self._taken[client] = taken + 1
+            return True
+        if queue is None:
+            queue = self._queues[client] = deque()
+            self._turn.append(client)
+        if len(queue) >= self._queued_per_client:
+            return None
+        queue.append(item)
+        self.queued += 1
+        return False
+
+    def leave(self, client: Hashable, item: T) -> bool:
+        """Leave the queue; False if the item was not in it."""
+        queue = self._queues.get(client)
+        if queue is None or item not in queue:
+            return False
+        queue.remove(item)
+        self.queued -= 1
+        if not queue:
+            self._forget(client)
+        return True
+
+    def release(self, client: Hashable) -> T | None:
+        """Give a place back; return the item that has got it, if one waits that may have it."""
+        self.running -= 1
+        left = self._taken[client] - 1
+        if left:
+            self._taken[client] = left
+        else:
+            del self._taken[client]
+        if not self._turn:
+            return None
+        return self._next()
+
+    def _next(self) -> T | None:
+        if self.running >= self._places:
+            return None
+        for _ in range(len(self._turn)):
+            client = self._turn[0]
+            self._turn.rotate(-1)
+            taken = self._taken.get(client, 0)
+            if taken < self._per_client:
+                queue = self._queues[client]
+                item = queue.popleft()
+                self.queued -= 1
+                if not queue:
+                    self._forget(client)
+                self.running += 1
+                self._taken[client] = taken + 1
+                return item
+        return None
+
+    def _forget(self, client: Hashable) -> None:
+        del self._queues[client]
+        self._turn.remove(client)

@@ -1,0 +1,1 @@
+"""Configuration: a file becomes frozen values; nothing here starts, opens or logs anything."""

@@ -1,0 +1,186 @@
+"""Resolve an entry for its start: `${…}`, environment, folder and program.
+
+What comes out may hold secrets: it goes to the guardian and nowhere else.  Errors name keys and
+variables, and show commands and folders unexpanded.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NoReturn
+
+from msgspec import Struct
+
+from mcpd.config.load import home_of, in_home, split_command
+from mcpd.config.redact import MIN_SECRET_CHARS
+from mcpd.config.rules import split_hint
+from mcpd.errors import Misconfigured, ServerUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpd.config.model import Server
+
+# What a program needs to feel at home and what carries no credentials; the rest has to be named.
+PASSED = frozenset({"HOME", "PATH", "LANG", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TERM"})
+PASSED_PREFIXES = ("LC_", "XDG_")
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """A resolved start: `argv[0]` is the path of the program; `env` is all that the child gets.
+
+    `secrets` are the values of the entry's `env` that must not be seen (see `redact`).
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+    secrets: frozenset[str]
+
+    def __repr__(self) -> str:
+        return f"Launch({self.argv[0]!r}, cwd={self.cwd!r}, env={sorted(self.env)})"
+
+
+def launch(server: Server, environ: Mapping[str, str], project: str | None = None) -> Launch:
+    """Return how to start a stdio server, from the daemon's environment and the project's folder.
+
+    Raises:
+        Misconfigured: a `${…}` has no value or no sense, or a resolved value cannot be used.
+        ServerUnavailable: there is no such program or folder now.
+    """
+    expander = Expander(server.name, environ, project)
+    env = {name: value for name, value in environ.items() if name in PASSED or name.startswith(PASSED_PREFIXES)}
+    env |= {name: environ[name] for name in server.env_pass if name in environ}
+    own = expander.table(server.env, "env")
+    env |= own
+    cwd = _folder(server, expander, environ)
+    program = in_home(expander.text(server.command or "", "command"), home_of(environ))
+    args = (expander.text(arg, f"args[{index}]") for index, arg in enumerate(server.args))
+    argv = (_resolve(server, program, env.get("PATH", os.defpath), cwd), *args)
+    return Launch(argv=argv, env=env, cwd=cwd, secrets=secrets_of(own))
+
+
+def secrets_of(*tables: Mapping[str, str]) -> frozenset[str]:
+    """Return the values of expanded `env` and `headers` to be redacted, and of `Bearer VALUE` also the bare value."""
+    values = [value for table in tables for value in table.values()]
+    values += [value.rpartition(" ")[2] for value in values if value.count(" ") == 1]
+    return frozenset(value for value in values if len(value) >= MIN_SECRET_CHARS)
+
+
+class Expander:
+    """Replaces `${VAR}`, `${VAR:-default}`, `${project}` and `$$` in the texts of one server.
+
+    As in a shell, the default also stands for an empty variable, and may hold references itself.
+    Any other `$` stays as it is.
+    """
+
+    def __init__(self, server: str, environ: Mapping[str, str], project: str | None) -> None:
+        self._server, self._environ, self._project = server, environ, project
+
+    def table(self, texts: Mapping[str, str], key: str) -> dict[str, str]:
+        """Return a table with its values expanded."""
+        return {name: self.text(value, f"{key}.{name}") for name, value in texts.items()}
+
+    def text(self, text: str, key: str) -> str:
+        """Return the expanded text; `key` is where it stands in the entry.
+
+        Raises:
+            Misconfigured: a reference has no value or is none that we know.
+        """
+        parts, at = [], 0
+        while (dollar := text.find("$", at)) >= 0:
+            parts.append(text[at:dollar])
+            if text.startswith("${", dollar):
+                at = self._closing(text, dollar + 2, key) + 1
+                parts.append(self._value(text[dollar + 2 : at - 1], key))
+            else:
+                parts.append("$")
+                at = dollar + (2 if text.startswith("$$", dollar) else 1)
+        return "".join((*parts, text[at:]))
+
+    def _closing(self, text: str, at: int, key: str) -> int:
+        """Return where the `}` of the reference is whose body begins at `at`."""
+        depth = 1
+        while at < len(text):
+            if text.startswith("${", at):
+                depth += 1
+            elif text[at] == "}":
+                depth -= 1
+                if not depth:
+                    return at
+            at += 1
+        self._refuse(key, "has a ${ without its }", "write $$ for a dollar sign")
+
+    def _value(self, body: str, key: str) -> str:
+        name, has_default, default = body.partition(":-")
+        if name.startswith("secret:"):
+            self._refuse(
+                key, f"needs ${{{name}}}: secrets are not available in this version", "use an environment variable"
+            )
+        if not (name.isascii() and name.isidentifier()):
+            self._refuse(key, "has a reference that is not ${NAME} or ${NAME:-default}", "write $${ for a literal ${")
+        value = self._project if name == "project" else self._environ.get(name)
+        if has_default and not value:
+            return self.text(default, key)
+        if value is not None:
+            return value
+        if name == "project":
+            self._refuse(
+                key, "needs ${project}, and there is no project", "call it from a project, or write ${project:-FOLDER}"
+            )
+        self._refuse(
+            key,
+            f"needs ${{{name}}}, which is not set in the environment of the daemon",
+            f"set {name} and restart the daemon, or write ${{{name}:-DEFAULT}}",
+        )
+
+    def _refuse(self, key: str, why: str, hint: str) -> NoReturn:
+        raise Misconfigured(f"{key} of server {self._server} {why}", server=self._server, hint=hint, key=key)
+
+
+def _folder(server: Server, expander: Expander, environ: Mapping[str, str]) -> str:
+    if server.cwd is None:
+        return home if os.path.isdir(home := environ.get("HOME") or "/") else "/"
+    cwd = in_home(expander.text(server.cwd, "cwd"), home_of(environ))
+    if not cwd.startswith("/"):
+        why = f"cwd of server {server.name} is not an absolute folder: {server.cwd}"
+        raise Misconfigured(why, server=server.name, key="cwd")
+    if not os.path.isdir(cwd) or not os.access(cwd, os.X_OK):
+        why = (
+            "cannot be entered"
+            if os.path.isdir(cwd)
+            else "is not a folder"
+            if os.path.exists(cwd)
+            else "does not exist"
+        )
+        raise ServerUnavailable(f"cwd {server.cwd} {why}", server=server.name, hint="create it, or change cwd")
+    return cwd
+
+
+def _resolve(server: Server, program: str, path: str, cwd: str) -> str:
+    """Return the path of the program, found as the child itself would find it from its folder."""
+    if not program:
+        raise Misconfigured(f"command of server {server.name} is empty", server=server.name, key="command")
+    folders = [""] if "/" in program else path.split(os.pathsep)
+    places = [os.path.normpath(os.path.join(cwd, folder, program)) for folder in folders]
+    for place in places:
+        if os.path.isfile(place) and os.access(place, os.X_OK):
+            return place
+    raise _not_runnable(server, next(filter(os.path.exists, places), None), path)
+
+
+def _not_runnable(server: Server, place: str | None, path: str) -> ServerUnavailable:
+    command = server.command or ""
+    if place is not None:
+        shown = command if "${" in command or "PATH" in server.env else place
+        if os.path.isdir(place):
+            return ServerUnavailable(f"command {shown} is a folder, not a program", server=server.name)
+        return ServerUnavailable(f"command {shown} is not executable", server=server.name, hint=f"chmod +x {shown}")
+    if len(argv := split_command(command)) > 1:
+        return ServerUnavailable(f"command {command!r} not found", server=server.name, hint=split_hint(argv))
+    if "/" in command:
+        return ServerUnavailable(f"command {command} not found: no such file", server=server.name)
+    # What the entry says in env is never shown, not even a PATH.
+    searched = "the PATH of its env" if "PATH" in server.env else f"PATH {path}"
+    hint = f"install {command}, or give its whole path as command"
+    return ServerUnavailable(f"command {command} not found in {searched}", server=server.name, hint=hint)

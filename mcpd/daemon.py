@@ -1,0 +1,180 @@
+"""The composition root: builds everything, nests the nurseries in the order of shutdown, and stops it.
+
+    root: signals, timers, mover, heartbeat      an exception here ends the daemon
+    └─ upstreams: one task per incarnation        leave last
+       └─ requests: what has to wait              end with their connections
+
+A stop is an event, never a cancellation: the door is shut, what is in flight drains, servers go down
+their ladders in parallel, clients are told. A second signal kills instead of waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from mcpd.broker.broker import Broker
+from mcpd.broker.results import ResultStore
+from mcpd.config.expand import launch
+from mcpd.config.load import load
+from mcpd.config.model import Config
+from mcpd.downstream.control import Control
+from mcpd.downstream.listener import Listener
+from mcpd.downstream.place import Place, announce
+from mcpd.logs import Carefree, Recent
+from mcpd.mover import Mover
+from mcpd.timers import Timers
+from mcpd.upstream.around import Surroundings
+from mcpd.upstream.eras import EraFile
+
+HEARTBEAT_SECONDS = 5.0
+# The last answers are small, and their readers are local.
+FLUSH_SECONDS = 1.0
+
+
+class Daemon:
+    """One daemon, from the lock it was given to the last process it ended."""
+
+    def __init__(
+        self, config: Config, config_option: str | None, place: Place, log: Any, recent: Recent, file: Carefree
+    ) -> None:
+        self._config, self._config_option = config, config_option
+        self._place, self._log, self._recent, self._log_file = place, log, recent, file
+        self._stopping = trio.Event()
+        self._signals = 0
+        self._idle_since = 0.0
+
+    async def run(self, on_ready: Callable[[], None]) -> None:
+        """Serve until told to stop; `on_ready` is called when the socket listens."""
+        self._mover = Mover()
+        self._timers = Timers(self._mover.batch)
+        self._store = ResultStore()
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async with trio.open_nursery() as root:
+                root.start_soon(self._mover.run)
+                root.start_soon(self._timers.run)
+                root.start_soon(self._obey, signals)
+                async with trio.open_nursery() as upstreams, trio.open_nursery() as requests:
+                    self._build(upstreams, requests)
+                    root.start_soon(self._heartbeat)
+                    self._open_door(on_ready)
+                    await self._stopping.wait()
+                    await self._stop()
+                    requests.cancel_scope.cancel()
+                root.cancel_scope.cancel()
+        self._mover.close()
+
+    def _build(self, upstreams: trio.Nursery, requests: trio.Nursery) -> None:
+        around = Surroundings(
+            mover=self._mover,
+            timers=self._timers,
+            nursery=upstreams,
+            launch=lambda server: launch(server, os.environ),
+            jitter=random.random,
+            log=self._log,
+            eras=EraFile(os.path.join(state_folder(), "eras.json")),
+        )
+        self._broker = Broker(self._config, around, self._store)
+        self._control = Control(
+            broker=self._broker,
+            store=self._store,
+            recent=self._recent,
+            log=self._log,
+            shutdown=self._shutdown,
+            reload=self._reload,
+            started=time.time(),
+            socket=self._place.path,
+        )
+        self._listener = Listener(self._mover, self._timers, self._control, requests, self._log)
+
+    def _open_door(self, on_ready: Callable[[], None]) -> None:
+        self._listener.open(self._place.listen())
+        announce(self._place.path, os.environ)
+        self._idle_since = trio.current_time()
+        self._log.info(
+            "daemon.ready", pid=os.getpid(), socket=self._place.path, config=self._config.file,
+            servers=len(self._config.servers),
+        )  # fmt: skip
+        for problem in self._config.problems:
+            self._log.warning("config.problem", problem=str(problem))
+        on_ready()
+        gc.collect()
+        gc.freeze()  # what is alive now lives as long as the daemon
+        self._broker.prewarm()
+
+    # -- the stop --------------------------------------------------------------------------------
+
+    def _shutdown(self) -> None:
+        self._mover.leave = True
+        self._stopping.set()
+
+    async def _stop(self) -> None:
+        """Shut the door, drain, end all servers, and let the last answers out."""
+        self._log.info("daemon.stopping", connections=len(self._control.connections))
+        self._listener.close()
+        self._mover.batch(self._broker.close)
+        await self._broker.closed()
+        with trio.move_on_after(FLUSH_SECONDS):
+            while any(one.owes for one in self._control.connections.values()):
+                await trio.sleep(0.01)
+        self._mover.batch(self._listener.drop_all)
+        self._place.leave()
+        self._log.info("daemon.stopped")
+
+    async def _obey(self, signals: Any) -> None:
+        async for number in signals:
+            if number == signal.SIGHUP:
+                self._reload()
+                continue
+            self._signals += 1
+            if self._signals > 1:
+                self._log.warning("daemon.hurried")
+                self._broker.kill()
+            self._shutdown()
+
+    def _reload(self) -> dict[str, list[str]]:
+        self._config = load(self._config_option, os.environ)
+        outcome = self._broker.reload(self._config)
+        self._log.info("config.reloaded", **outcome)
+        return outcome
+
+    # -- now and then ----------------------------------------------------------------------------
+
+    async def _heartbeat(self) -> None:
+        while True:
+            await trio.sleep(HEARTBEAT_SECONDS)
+            self._mover.batch(self._tidy)
+
+    def _tidy(self) -> None:
+        now = trio.current_time()
+        self._store.expire(now)
+        self._listener.drop_stalled(now)
+        self._control.counters["log_lines_lost"] = self._log_file.lost
+        if self._control.connections or any(place.slot.in_flight for place in self._broker.places.values()):
+            self._idle_since = now
+        limit = self._config.daemon.idle_exit_seconds
+        if limit > 0 and now - self._idle_since >= limit:
+            self._shutdown()
+
+
+def state_folder() -> str:
+    """Return the folder for what is kept between runs."""
+    from platformdirs import user_state_path
+
+    return str(user_state_path("mcpd", appauthor=False))
+
+
+def tell_ready(fd: int | None) -> None:
+    """Tell whoever waits at the other end of a pipe that the socket listens."""
+    if fd is not None:
+        with contextlib.suppress(OSError):
+            os.write(fd, b"ready\n")
+            os.close(fd)

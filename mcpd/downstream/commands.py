@@ -1,0 +1,3 @@
+"""`mcpd/cli` stub"""
+class Commands:
+    def __init__(self, broker, lists): pass

@@ -1,0 +1,272 @@
+"""One client on the socket: lines in, answers out, and what it has asked for.
+
+The reader that got a line files the request, decides, and puts bytes into outboxes; only a request that
+has to wait for something becomes a task. A client that stops reading is read from no more, and is closed
+when that lasts; a client that half-closes still gets its answers; one that leaves cancels its requests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from mcpd.broker.call import Call, Parts
+from mcpd.errors import McpdError, TooLarge, first_leaf
+from mcpd.mover import Mover
+from mcpd.protocol import jsonrpc
+from mcpd.protocol.framing import FrameDecoder, Overlong
+from mcpd.protocol.jsonrpc import Message, NotJsonRpc
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+# With this much unread a client is not asked for more.
+HIGH_WATER_BYTES = 1 << 20
+STALLED_SECONDS = 30.0
+
+
+class Control(Protocol):
+    """What the requests of a connection are handed to."""
+
+    def request(self, connection: Connection, request_id: bytes, message: Message) -> None:
+        """Handle one request; raise McpdError to refuse it."""
+
+    def left(self, connection: Connection) -> None:
+        """Forget a connection."""
+
+    def crashed(self, connection: Connection, problem: BaseException) -> None:
+        """Note a bug that serving this connection has shown."""
+
+
+class Hello(msgspec.Struct):
+    """What a client said about itself."""
+
+    version: int = 1
+    client: dict[str, Any] = {}
+    project: str | None = None
+
+
+class Connection:
+    """A connected client.
+
+    Attributes:
+        key: its number; what counts as one client for shares.
+        calls: what it has asked for and not been told yet, by the id as it wrote it.
+    """
+
+    def __init__(self, key: int, sock: socket.socket, mover: Mover, control: Control, nursery: trio.Nursery) -> None:
+        self.key = key
+        self.pid, self.uid = peer_of(sock)
+        self.hello: Hello | None = None
+        self.calls: dict[bytes, Call | trio.CancelScope] = {}
+        self.followers: list[Callable[[], None]] = []
+        self.closed = False
+        self._control, self._nursery, self._mover = control, nursery, mover
+        self._decoder = FrameDecoder(MAX_LINE_BYTES)
+        self._last = False  # nothing more is read; what is owed is written, then it is closed
+        fd = sock.detach()
+        self._stream = mover.open(fd, fd, self._on_bytes, self._on_end, self._on_crash)
+        self._stream.on_room = self._on_room
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def _on_bytes(self, data: bytes) -> None:
+        for frame in self._decoder.feed(data):
+            if isinstance(frame, Overlong):
+                self._too_long(frame)
+                return
+            self._on_line(frame)
+        if self._stream.out_bytes > HIGH_WATER_BYTES:
+            self._stream.pause()
+
+    def _on_line(self, line: bytes) -> None:
+        try:
+            message = jsonrpc.decode(line)
+        except NotJsonRpc as problem:
+            self._refuse(b"null", jsonrpc.PARSE_ERROR, f"not a JSON-RPC message: {problem}")
+            return
+        request_id = bytes(message.id)
+        if not message.method:
+            if not (message.result or message.error):
+                self._refuse(request_id or b"null", jsonrpc.INVALID_REQUEST, "a request needs a method")
+        elif not request_id:
+            self._notified(message)
+        elif request_id[:1] not in b'"-0123456789' or len(request_id) > 1024:
+            self._refuse(b"null", jsonrpc.INVALID_REQUEST, "an id must be a string or a number")
+        elif request_id in self.calls:
+            self._refuse(request_id, jsonrpc.INVALID_REQUEST, "this id is still in use")
+        else:
+            try:
+                self._control.request(self, request_id, message)
+            except McpdError as problem:
+                self.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
+
+    def _notified(self, message: Message) -> None:
+        if message.method != "notifications/cancelled":
+            return
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError, KeyError):
+            self.cancel(bytes(msgspec.json.decode(message.params, type=dict[str, Raw])["requestId"]))
+
+    def cancel(self, request_id: bytes) -> None:
+        """Give up one request at the client's wish; it is not answered."""
+        call = self.calls.pop(request_id, None)
+        if isinstance(call, Call):
+            call.cancel("the client cancelled it")
+        elif call is not None:
+            self._mover.leave = True
+            call.cancel()
+
+    def _too_long(self, frame: Overlong) -> None:
+        problem = TooLarge(f"a line is longer than {MAX_LINE_BYTES} bytes")
+        request_id = jsonrpc.guess_id(frame.head) or b"null"
+        self.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
+        self._leave_when_done()
+
+    def _refuse(self, request_id: bytes, code: int, message: str) -> None:
+        self.send(jsonrpc.refusal(request_id, jsonrpc.error_body(code, message)))
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def send(self, *parts: bytes | bytearray | memoryview) -> None:
+        """Queue one line, given in parts and without its newline."""
+        if len(parts) == 1:
+            self._stream.write(b"%b\n" % parts[0])
+        else:
+            self._stream.write(*parts, b"\n")
+
+    def answer(self, request_id: bytes, result: object) -> None:
+        """Answer a request with a result that is still to be encoded."""
+        self.calls.pop(request_id, None)
+        self.send(jsonrpc.answer(request_id, msgspec.json.encode(result)))
+        self._settle()
+
+    def answered(self, call: Call, parts: Parts) -> None:
+        """Pass a call's result on."""
+        request_id = call.request_id
+        self.calls.pop(request_id, None)
+        if len(parts) == 1:
+            self._stream.write(b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (request_id, parts[0]))
+        else:
+            self._stream.write(b'{"jsonrpc":"2.0","id":%b,"result":' % request_id, *parts, b"}\n")
+        if self._last:
+            self._settle()
+
+    def refused(self, call: Call, error: bytes) -> None:
+        """Pass a call's error on."""
+        self.calls.pop(call.request_id, None)
+        self.send(jsonrpc.refusal(call.request_id, error))
+        self._settle()
+
+    def progressed(self, call: Call, params: bytes) -> None:
+        """Pass progress on, unless the client does not read: progress can be missed."""
+        if self._stream.out_bytes < HIGH_WATER_BYTES:
+            self.send(jsonrpc.notification("notifications/progress", params))
+
+    def notify(self, method: str, params: object) -> None:
+        """Send a notification that may be missed by a client that does not read."""
+        if self._stream.out_bytes < HIGH_WATER_BYTES:
+            self.send(jsonrpc.notification(method, msgspec.json.encode(params)))
+
+    def stalled(self, now: float) -> bool:
+        """Whether the client has not read for so long, with a full outbox, that it is to be closed."""
+        return self._stream.out_bytes > HIGH_WATER_BYTES and now - self._stream.wrote_at > STALLED_SECONDS
+
+    @property
+    def owes(self) -> bool:
+        """Whether bytes wait for the client to read."""
+        return self._stream.out_bytes > 0
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes of an unfinished line are held."""
+        return self._decoder.buffered
+
+    # -- requests that wait ----------------------------------------------------------------------
+
+    def start(self, request_id: bytes, work: Callable[[], Awaitable[object]]) -> None:
+        """Run a request that has to wait as a task; its return value is the result."""
+        scope = trio.CancelScope()
+        self.calls[request_id] = scope
+        self._mover.leave = True
+        self._nursery.start_soon(self._serve, request_id, scope, work)
+
+    async def _serve(
+        self, request_id: bytes, scope: trio.CancelScope, work: Callable[[], Awaitable[object]]
+    ) -> None:
+        with scope:
+            try:
+                result = await work()
+                self._mover.batch(lambda: self.answer(request_id, result))
+            except* McpdError as group:
+                problem = first_leaf(group)
+                self._mover.batch(lambda: self._failed(request_id, problem.to_error()))
+            # One of the three places that catch everything: a bug in one request costs that request.
+            except* Exception as group:  # noqa: BLE001
+                self._control.crashed(self, first_leaf(group))
+                body = {"code": jsonrpc.INTERNAL_ERROR, "message": "mcpd failed to handle this request; see its log"}
+                self._mover.batch(lambda: self._failed(request_id, body))
+
+    def _failed(self, request_id: bytes, error: dict[str, Any]) -> None:
+        self.calls.pop(request_id, None)
+        self.send(jsonrpc.refusal(request_id, msgspec.json.encode(error)))
+        self._settle()
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _on_room(self) -> None:
+        if self._last:
+            self._settle()
+        else:
+            self._stream.resume()
+
+    def _on_end(self, gone: bool) -> None:
+        if gone:
+            self.close()
+        else:
+            self._leave_when_done()
+
+    def _on_crash(self, problem: Exception) -> None:
+        self._control.crashed(self, problem)
+        self.close()
+
+    def _leave_when_done(self) -> None:
+        self._last = True
+        self._stream.pause()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Close once nothing is owed to a client that sends no more."""
+        if self._last and not self.calls and not self._stream.out_bytes:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection and cancel what it asked for. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        self._stream.close()
+        for call in list(self.calls.values()):
+            if isinstance(call, Call):
+                call.cancel("the client has left")
+            else:
+                call.cancel()
+        self.calls.clear()
+        self._mover.leave = True
+        self._control.left(self)
+
+
+def peer_of(sock: socket.socket) -> tuple[int, int]:
+    """Return pid and uid of who connected, as the kernel noted them then."""
+    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
+def may_connect(uid: int) -> bool:
+    """Whether a user may talk to this daemon: its own, and root."""
+    return uid in (os.getuid(), 0)

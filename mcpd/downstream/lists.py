@@ -1,0 +1,136 @@
+"""Lists over one upstream or all: `mcpd/tools`, `prompts`, `resources`, `templates`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import trio
+from msgspec import Raw, Struct
+
+from mcpd.broker.broker import Broker, Place, nearest
+from mcpd.broker.catalog import Listing
+from mcpd.errors import BadRequest, McpdError, UnknownTool
+from mcpd.protocol import paging, rawjson
+from mcpd.protocol.paging import Item
+
+
+class ListParams(Struct):
+    """`params` of the four list methods."""
+
+    server: str | None = None
+    offset: int = 0
+    limit: int = paging.DEFAULT_LIMIT
+    name: str | None = None
+    fresh: bool = False
+
+
+@dataclass
+class Gathered:
+    """The lists of all servers that were asked, one after the other.
+
+    `problems` are the errors of servers that could not list; with one server asked for, its error is
+    raised instead.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    revision: int = 0
+    stale: bool = False
+    incomplete: list[str] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)
+    problems: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Lists:
+    """Answers the list methods from the catalogs."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def page(self, kind: str, p: ListParams) -> dict[str, object]:
+        """Return one page, or with `name` one whole descriptor.
+
+        Raises:
+            InvalidPage: offset or limit are out of range.
+            UnknownTool: there is nothing of that name.
+            McpdError: the one server that was asked for cannot list.
+        """
+        paging.page([], p.offset, p.limit)  # what cannot be answered starts no server
+        if p.name is not None and p.server is None:
+            raise BadRequest(f"mcpd/{kind}: name needs a server, too")
+        found = await self.gather(kind, p.server, fresh=p.fresh)
+        if p.name is not None:
+            found.items = [self._one(kind, p.server, p.name, found.items)]
+        max_bytes = paging.PAGE_BYTES if p.name is None else paging.DESCRIPTOR_BYTES + 2 * paging.ENVELOPE_BYTES
+        result = paging.page(found.items, p.offset, p.limit, max_bytes)
+        result["revision"] = found.revision
+        for extra in ("stale", "incomplete", "set_aside", "problems"):
+            if value := getattr(found, extra):
+                result[extra] = value
+        return result
+
+    def _one(self, kind: str, server: str | None, name: str, items: list[Item]) -> Item:
+        for item in items:
+            if item.name == name:
+                return item
+        near = nearest(name, (item.name for item in items))
+        raise UnknownTool(
+            f"server '{server}' has no {kind.removesuffix('s')} '{name[:200]}'",
+            server=server,
+            hint=f"did you mean {', '.join(near)}?" if near else f"mcpd {kind} {server}",
+            near=near,
+        )
+
+    async def gather(self, kind: str, server: str | None, *, fresh: bool = False) -> Gathered:
+        """Return the list of one server, or of all that have one; all are asked at once.
+
+        Raises:
+            McpdError: the one server that was asked for cannot list.
+        """
+        if server is not None:
+            place = self._broker.resolve(server)
+            return _joined([(place, await place.catalog.listing(kind, fresh=fresh))], [])
+        places = list(self._broker.places.values())
+        answers: dict[str, tuple[Listing, bool]] = {}
+        problems: dict[str, McpdError] = {}
+
+        async def ask(place: Place) -> None:
+            try:
+                answers[place.server.name] = await place.catalog.listing(kind, fresh=fresh)
+            except McpdError as problem:
+                problems[place.server.name] = problem
+
+        async with trio.open_nursery() as nursery:
+            for place in places:
+                nursery.start_soon(ask, place)
+        good = [(place, answers[place.server.name]) for place in places if place.server.name in answers]
+        return _joined(good, list(problems.values()))
+
+
+def _joined(answers: list[tuple[Place, tuple[Listing, bool]]], problems: list[McpdError]) -> Gathered:
+    found = Gathered(problems=[problem.to_error() for problem in problems])
+    for place, (listing, stale) in answers:
+        name = place.server.name
+        found.items += _tagged(name, listing)
+        found.revision += listing.revision
+        found.stale |= stale
+        found.incomplete += [f"{name}: {listing.incomplete}"] if listing.incomplete else []
+        found.set_aside += [f"{name}: {what}" for what in listing.set_aside]
+    return found
+
+
+def _tagged(server: str, listing: Listing) -> list[Item]:
+    """Return the descriptors with the name of their server in front; done once per list."""
+    if listing.tagged is None:
+        listing.tagged = [Item(name, _with_server(server, raw), server) for name, raw in listing.items]
+    return listing.tagged
+
+
+def _with_server(server: str, descriptor: Raw) -> Raw:
+    body = bytes(descriptor)
+    if b'"server"' in body:  # it may have such a member, and must not pass for another server's
+        members = rawjson.members(descriptor, "a descriptor")
+        members.pop("server", None)
+        body = msgspec.json.encode(members)
+    return Raw(b'{"server":%b,%b' % (msgspec.json.encode(server), body[1:].lstrip()))

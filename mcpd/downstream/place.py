@@ -1,0 +1,176 @@
+"""Where the daemon is to be found: its folder, its lock and its socket. Imports no event loop.
+
+The lock is a file beside the socket, held for life and never removed: only its holder may replace the
+socket, which is bound under another name, with its mode set before, and renamed into place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import socket
+import stat
+from collections.abc import Mapping
+
+# sockaddr_un.sun_path with its terminating zero.
+MAX_PATH_BYTES = 107
+BACKLOG = 512
+
+
+class CannotListen(Exception):
+    """The socket cannot be had; the text is for people. `status` is the exit status to end with."""
+
+    def __init__(self, message: str, status: int = 6) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+# What the exit status of a daemon says that finds another one running: try again.
+ANOTHER_RUNS = 75
+
+
+def socket_path(environ: Mapping[str, str], uid: int) -> str:
+    """Return where the socket belongs, by the rule that the clients follow, too."""
+    if named := environ.get("MCPD_SOCKET"):
+        return named
+    if (runtime := environ.get("XDG_RUNTIME_DIR", "")).startswith("/"):
+        return f"{runtime}/mcpd/mcpd.sock"
+    system = f"/run/user/{uid}"
+    with contextlib.suppress(OSError):
+        if os.stat(system).st_uid == uid:
+            return f"{system}/mcpd/mcpd.sock"
+    return f"{home_of(environ)}/.local/state/mcpd/run/mcpd.sock"
+
+
+def home_of(environ: Mapping[str, str]) -> str:
+    """Return the user's home folder, from the environment or the user database."""
+    if home := environ.get("HOME"):
+        return home
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
+
+
+def check_length(path: str) -> None:
+    """Refuse a path that a socket cannot have.
+
+    Raises:
+        CannotListen: It is too long, and says what to set.
+    """
+    size = len(os.fsencode(path))
+    if size > MAX_PATH_BYTES:
+        raise CannotListen(
+            f"the path of the socket is {size} bytes long, the system allows {MAX_PATH_BYTES}: {path}\n"
+            "  set MCPD_SOCKET to a shorter path"
+        )
+
+
+class Place:
+    """The daemon's place: the lock is held and the socket listens, from `take` to `leave`.
+
+    Attributes:
+        path: of the socket.
+        listener: the listening socket.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.listener: socket.socket | None = None
+        self._lock_fd: int | None = None
+        self._inode = 0
+
+    def lock(self) -> None:
+        """Make the folder and take the lock.
+
+        Raises:
+            CannotListen: Another daemon has it, or the folder is not fit.
+        """
+        check_length(self.path)
+        folder = os.path.dirname(self.path)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            _check_folder(folder)
+            fd = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as problem:
+            raise CannotListen(f"cannot use the folder {folder}: {_reason(problem)}") from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            os.close(fd)
+            if problem.errno not in (errno.EAGAIN, errno.EACCES):
+                raise CannotListen(f"cannot lock {self.path}.lock: {_reason(problem)}") from None
+            raise CannotListen(f"another mcpd runs at {self.path}", ANOTHER_RUNS) from None
+        self._lock_fd = fd
+
+    def listen(self) -> socket.socket:
+        """Put a listening socket in place of whatever is there; the lock must be held.
+
+        Raises:
+            CannotListen: The system refuses, with its reason.
+        """
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        folder, name = os.path.split(self.path)
+        try:
+            folder_fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as problem:
+            sock.close()
+            raise CannotListen(f"cannot use the folder {folder}: {_reason(problem)}") from None
+        # By way of the descriptor, so that the longer name cannot be too long.
+        temporary = f"/proc/self/fd/{folder_fd}/{name}.{os.getpid()}"
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            os.fchmod(sock.fileno(), 0o600)  # before bind: the file never has another mode
+            sock.bind(temporary)
+            sock.listen(BACKLOG)
+            sock.setblocking(False)
+            os.rename(temporary, self.path)
+            self._inode = os.stat(self.path).st_ino
+        except OSError as problem:
+            sock.close()
+            raise CannotListen(f"cannot listen at {self.path}: {_reason(problem)}") from None
+        finally:
+            os.close(folder_fd)
+        self.listener = sock
+        return sock
+
+    def leave(self) -> None:
+        """Remove the socket, if it is still ours, and let go of the lock. Idempotent."""
+        if self.listener is not None:
+            with contextlib.suppress(OSError):
+                if os.stat(self.path).st_ino == self._inode:
+                    os.unlink(self.path)
+            self.listener.close()
+            self.listener = None
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+
+def announce(path: str, environ: Mapping[str, str]) -> None:
+    """Note the socket's path where a client with nothing but HOME finds it; failing costs only that."""
+    target = f"{home_of(environ)}/.local/state/mcpd/endpoint.json"
+    temporary = f"{target}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            json.dump({"socket": path, "pid": os.getpid()}, file)
+        os.replace(temporary, target)
+
+
+def _check_folder(folder: str) -> None:
+    found = os.stat(folder)
+    if found.st_uid not in (os.getuid(), 0):
+        raise CannotListen(f"the folder {folder} belongs to another user (uid {found.st_uid})")
+    if stat.S_IMODE(found.st_mode) & 0o022 and not found.st_mode & stat.S_ISVTX:
+        raise CannotListen(f"others may write to the folder {folder}\n  run: chmod go-w {folder}")
+
+
+def _reason(problem: OSError) -> str:
+    return (os.strerror(problem.errno) if problem.errno else str(problem)).lower()

@@ -1,0 +1,101 @@
+"""What status shows: a row per server and a page about the daemon."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import trio
+
+from mcpd.broker.broker import Broker, Place
+from mcpd.config.model import Server
+from mcpd.errors import McpdError
+
+
+def iso(seconds: float) -> str:
+    """Return a wall-clock time as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _wall(when: float) -> str:
+    """Return when a trio time was."""
+    return iso(time.time() - (trio.current_time() - when))
+
+
+def of_all(broker: Broker, *, everything: bool) -> list[dict[str, Any]]:
+    """Return the rows in the order of the configuration; disabled servers only on request."""
+    rows: list[dict[str, Any]] = []
+    for name, server in broker.config.servers.items():
+        if (place := broker.places.get(name)) is not None:
+            rows.append(of(place))
+        elif server.enabled:
+            rows.append(_dead(name, "misconfigured", broker.why_not(name), server))
+        elif everything:
+            rows.append(_dead(name, "disabled", broker.why_not(name), server))
+    rows += [_dead(name, "misconfigured", problem.error(), None) for name, problem in broker.config.wrong.items()]
+    return rows
+
+
+def of(place: Place) -> dict[str, Any]:
+    """Return the row of one server."""
+    slot, server = place.slot, place.server
+    row: dict[str, Any] = {
+        "name": server.name,
+        "state": slot.state.value,
+        "transport": server.transport,
+        "target": server.target,
+        "scope": server.scope,
+    }
+    current, session = slot.current, slot.session
+    if current is not None and current.pid is not None:
+        row["pid"] = current.pid
+    if session is not None:
+        row["era"], row["revision"] = session.era, session.revision
+    if (listing := place.catalog.known("tools")) is not None:
+        row["tools"] = len(listing.items)
+        notes = [*listing.set_aside, *([listing.incomplete] if listing.incomplete else [])]
+        if notes:
+            row["tools_problems"] = notes[:10]
+    row |= {
+        "clients": len(place.clients),
+        "served": place.served,
+        "calls": sum(slot.outcomes.values()),
+        "in_flight": place.admission.running,
+        "queued": place.admission.queued,
+        "incarnation": slot.incarnations,
+        "since": _wall(slot.since),
+    }
+    if slot.outcomes:
+        row["outcomes"] = dict(slot.outcomes)
+    if dropped := dict(slot.dropped + (current.channel.counts if current is not None else slot.dropped.__class__())):
+        row["dropped"] = dropped
+    if slot.problem is not None:
+        row["reason"] = slot.problem.message
+    if (left := slot.retry_after_seconds) is not None:
+        row["retry_after_seconds"] = round(left, 2)
+    return row
+
+
+def _dead(name: str, state: str, why: McpdError, server: Server | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "state": state,
+        "transport": server.transport if server else "",
+        "target": server.target if server else "",
+        "scope": server.scope if server else "",
+        "clients": 0,
+        "served": 0,
+        "calls": 0,
+        "in_flight": 0,
+        "incarnation": 0,
+        "reason": why.message,
+        **({"hint": why.hint} if why.hint else {}),
+    }
+
+
+def rss_bytes() -> int:
+    """Return how much memory the daemon has."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

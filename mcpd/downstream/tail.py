@@ -1,0 +1,81 @@
+"""What servers and the daemon said lately, for operators: `mcpd/logs`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from mcpd.broker.broker import Broker, Place
+from mcpd.logs import Recent
+
+from .rows import iso
+
+MAX_LINES = 5000
+
+
+class LogParams(Struct):
+    """`params` of mcpd/logs."""
+
+    server: str | None = None
+    tail: int = 50
+    follow: bool = False
+
+
+class Tail:
+    """Reads the rings of stderr and the daemon's own events, with secrets taken out."""
+
+    def __init__(self, broker: Broker, recent: Recent) -> None:
+        self._broker, self._recent = broker, recent
+
+    def lines(self, p: LogParams) -> dict[str, list[dict[str, Any]]]:
+        """Return the last lines, oldest first.
+
+        Raises:
+            UnknownServer: There is no such server.
+        """
+        found: list[tuple[float, dict[str, Any]]] = []
+        for place in self._places(p.server):
+            found += self._of(place)
+        for when, text in self._recent.events:
+            if p.server is None or f"upstream={p.server} " in f"{text} ":
+                found.append((when, _line(when, p.server or "mcpd", "daemon", text)))
+        found.sort(key=lambda line: line[0])
+        last = min(max(p.tail, 0), MAX_LINES)
+        return {"lines": [line for _, line in found[-last:]] if last else []}
+
+    def _places(self, name: str | None) -> list[Place]:
+        return list(self._broker.places.values()) if name is None else [self._broker.resolve(name)]
+
+    def _of(self, place: Place) -> list[tuple[float, dict[str, Any]]]:
+        latest, name = place.slot.latest, place.server.name
+        if latest is None:
+            return []
+        clean = latest.redact.text
+        return [(when, _line(when, name, "stderr", clean(text))) for when, text in latest.ring.lines()]
+
+    def follow(self, p: LogParams, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        """Tell every new line of stderr; return what ends that."""
+        undo = [self._follow(place, tell) for place in self._places(p.server)]
+
+        def stop() -> None:
+            for one in undo:
+                one()
+
+        return stop
+
+    def _follow(self, place: Place, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        slot, name = place.slot, place.server.name
+
+        def on_line(text: str) -> None:
+            clean = slot.latest.redact.text if slot.latest is not None else str
+            tell(_line(time.time(), name, "stderr", clean(text)))
+
+        slot.followers.add(on_line)
+        return lambda: slot.followers.discard(on_line)
+
+
+def _line(when: float, server: str, stream: str, text: str) -> dict[str, Any]:
+    return {"time": iso(when), "server": server, "stream": stream, "text": text}

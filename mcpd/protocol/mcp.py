@@ -1,0 +1,63 @@
+"""The few fields of MCP that a broker reads; everything else passes through as bytes.
+
+Spec: 2024-11-05 … 2025-11-25 basic/lifecycle, 2026-07-28 basic (per-request `_meta`, server/discover).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .jsonrpc import ABSENT
+
+MODERN = ("2026-07-28",)
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+
+META_VERSION = "io.modelcontextprotocol/protocolVersion"
+META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+META_CLIENT = "io.modelcontextprotocol/clientInfo"
+META_SERVER = "io.modelcontextprotocol/serverInfo"
+
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+# Only these say "modern" without a result; the numbers around them are anybody's.
+MODERN_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
+
+
+class InitializeResult(Struct):
+    """The answer to `initialize`."""
+
+    protocolVersion: str
+    capabilities: Raw = Raw(b"{}")
+    serverInfo: Raw = ABSENT
+    instructions: Any = None
+
+
+class DiscoverResult(Struct):
+    """The answer to `server/discover`."""
+
+    supportedVersions: list[str]
+    capabilities: Raw = Raw(b"{}")
+    instructions: Any = None
+    meta: dict[str, Raw] = msgspec.field(name="_meta", default_factory=dict)
+
+
+class VersionData(Struct):
+    """`data` of an UnsupportedProtocolVersion error."""
+
+    supported: list[str] = []
+
+
+class ResultHead(Struct):
+    """What decides how a result is treated."""
+
+    resultType: str = "complete"
+
+
+class Progress(Struct):
+    """`params` of `notifications/progress`; the rest of them is passed on as it came."""
+
+    progressToken: Raw = ABSENT

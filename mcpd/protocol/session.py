@@ -1,0 +1,93 @@
+"""What was agreed with an upstream, and how a request for it is written.
+
+Spec: 2026-07-28 basic, "Per-request metadata": every request carries revision, capabilities and
+client in `_meta`. A legacy session says these once, in `initialize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from . import mcp
+
+CLIENT_INFO = b'{"name":"mcpd","version":"0.1.0"}'
+
+Era = Literal["modern", "legacy"]
+
+
+class Session(Struct, frozen=True):
+    """An agreement with one incarnation of an upstream."""
+
+    revision: str
+    era: Era
+    capabilities: Mapping[str, Raw] = {}
+    server_info: Raw = Raw(b"{}")
+    instructions: str | None = None
+    incarnation: int = 0
+
+    @property
+    def modern(self) -> bool:
+        """Whether requests are stamped one by one."""
+        return self.era == "modern"
+
+    def offers(self, feature: str) -> bool:
+        """Whether the upstream declared a capability such as `tools`."""
+        return feature in self.capabilities
+
+    def declares(self, feature: str, flag: str) -> bool:
+        """Whether a capability carries a flag, such as `listChanged` of `tools`."""
+        try:
+            return msgspec.json.decode(self.capabilities[feature]).get(flag) is True
+        except (KeyError, AttributeError, msgspec.MsgspecError):
+            return False
+
+
+def stamp(revision: str) -> bytes:
+    """Return the members of `_meta` that every modern request carries, as JSON without braces."""
+    return b'"%b":"%b","%b":{},"%b":%b' % (
+        mcp.META_VERSION.encode(),
+        revision.encode(),
+        mcp.META_CAPABILITIES.encode(),
+        mcp.META_CLIENT.encode(),
+        CLIENT_INFO,
+    )
+
+
+_STAMPS = {revision: stamp(revision) for revision in mcp.MODERN}
+
+
+def meta(session: Session, token: bytes | None = None, extra: Mapping[str, Raw] | None = None) -> bytes | None:
+    """Return the `_meta` object of a request as JSON, or None where it needs none.
+
+    Args:
+        session: the agreement with the upstream.
+        token: the progress token to ask with (JSON), already ours.
+        extra: what the client sent; its progress token and protocol keys never pass.
+    """
+    parts = [_STAMPS[session.revision]] if session.modern else []
+    if token is not None:
+        parts.append(b'"progressToken":%b' % token)
+    for key, value in (extra or {}).items():
+        if key != "progressToken" and not key.startswith("io.modelcontextprotocol/"):
+            parts.append(b"%b:%b" % (msgspec.json.encode(key), bytes(value)))
+    return b"{%b}" % b",".join(parts) if parts else None
+
+
+def call_params(name: bytes, arguments: bytes, meta_json: bytes | None) -> bytes:
+    """Return `params` of tools/call; `name` (quoted), `arguments` and `meta_json` are JSON."""
+    if meta_json is None:
+        return b'{"name":%b,"arguments":%b}' % (name, arguments)
+    return b'{"name":%b,"arguments":%b,"_meta":%b}' % (name, arguments, meta_json)
+
+
+def list_params(params: bytes, meta_json: bytes | None) -> bytes:
+    """Return `params` of a list request: those of the walk, with `_meta` where it is needed."""
+    if meta_json is None:
+        return params
+    if params == b"{}":
+        return b'{"_meta":%b}' % meta_json
+    return b'%b,"_meta":%b}' % (params[:-1], meta_json)

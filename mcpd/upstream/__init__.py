@@ -1,0 +1,1 @@
+"""The side the MCP servers are on: their processes, their sessions, their lives."""

@@ -1,0 +1,51 @@
+"""What every slot shares: how bytes and time move, where to run, what to start, where to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import trio
+
+from mcpd.config.expand import Launch
+from mcpd.config.model import Server
+from mcpd.mover import Mover
+from mcpd.timers import Timers
+
+
+class Log(Protocol):
+    """Where events go: `noun.past_verb` and facts."""
+
+    def info(self, event: str, **facts: Any) -> None:
+        """Note what happened."""
+
+    def warning(self, event: str, **facts: Any) -> None:
+        """Note what an administrator may want to look at."""
+
+
+class Eras(Protocol):
+    """Remembers which servers are silent, or leave, when they are probed."""
+
+    def get(self, server: Server) -> str | None:
+        """Return `legacy` or None."""
+
+    def put(self, server: Server, era: str | None) -> None:
+        """Remember, or forget."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What every slot shares.
+
+    `nursery` is where the incarnations run; `launch` expands an entry into what to start, and raises
+    McpdError; `jitter` gives a random number between 0 and 1.
+    """
+
+    mover: Mover
+    timers: Timers
+    nursery: trio.Nursery
+    launch: Callable[[Server], Launch]
+    jitter: Callable[[], float]
+    log: Log
+    eras: Eras

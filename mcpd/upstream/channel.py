@@ -1,0 +1,297 @@
+"""Many callers over one transport: requests out, answers back to whom they belong.
+
+The channel runs inside the reader that got the bytes; nothing here waits. What a server asks of us is
+answered at once: `ping` with a pong, everything else with "method not found", since no capability was
+declared that would allow it to ask.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from mcpd.errors import McpdError, ServerProtocol, TooLarge
+from mcpd.protocol import jsonrpc, mcp
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.peer import Kind, Peer
+from mcpd.protocol.session import Session
+from mcpd.timers import Timers
+
+# A garbled line may be the cut-off twin of a good one that follows; after this it was the answer.
+GARBLED_SECONDS = 0.25
+# A server that asks and never reads gets no further answers queued.
+MAX_BACKLOG_BYTES = 1 << 20
+
+
+class Exchange:
+    """One request to an upstream, until it is answered, has failed or was given up.
+
+    Subclasses say what is sent and take the one outcome: `on_result`, `on_error` or `on_failure`.
+    """
+
+    __slots__ = ("frame", "id")
+
+    def __init__(self) -> None:
+        self.id = b""
+        self.frame: bytes = b""
+
+    def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
+        """Return the quoted method and the `params`, as JSON, for this agreement."""
+        raise NotImplementedError
+
+    def on_result(self, result: Raw) -> None:
+        """Take the result."""
+        raise NotImplementedError
+
+    def on_error(self, error: Raw) -> None:
+        """Take the upstream's own error."""
+        raise NotImplementedError
+
+    def on_failure(self, problem: McpdError) -> None:
+        """Take an error of ours."""
+        raise NotImplementedError
+
+    def on_progress(self, params: Raw) -> None:
+        """Take a progress notification; most do not care."""
+
+
+class Awaited(Exchange):
+    """A request whose outcome a task waits for."""
+
+    __slots__ = ("_done", "_method", "_outcome", "_params")
+
+    def __init__(self, method: str, params: Callable[[Session], bytes]) -> None:
+        super().__init__()
+        self._method, self._params = msgspec.json.encode(method), params
+        self._done = trio.Event()
+        self._outcome: Raw | jsonrpc.ErrorView | McpdError | None = None
+
+    def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
+        """Return what the constructor was given."""
+        return self._method, self._params(session)
+
+    def on_result(self, result: Raw) -> None:
+        """Wake the waiter."""
+        self._settle(result)
+
+    def on_error(self, error: Raw) -> None:
+        """Wake the waiter."""
+        self._settle(jsonrpc.read_error(error))
+
+    def on_failure(self, problem: McpdError) -> None:
+        """Wake the waiter."""
+        self._settle(problem)
+
+    def _settle(self, outcome: Raw | jsonrpc.ErrorView | McpdError) -> None:
+        if self._outcome is None:
+            self._outcome = outcome
+            self._done.set()
+
+    async def outcome(self) -> Raw | jsonrpc.ErrorView:
+        """Wait for the result or the upstream's error.
+
+        Raises:
+            McpdError: It failed on our side.
+        """
+        await self._done.wait()
+        if isinstance(self._outcome, McpdError):
+            raise self._outcome
+        return self._outcome  # type: ignore[return-value]  # set, or the event was not
+
+
+class Transport(Protocol):
+    """Moves whole messages; the seam between stdio and HTTP."""
+
+    @property
+    def backlog_bytes(self) -> int:
+        """How much waits to be written."""
+
+    def send(self, body: bytes) -> bytes:
+        """Queue a message; return the handle for the other two."""
+
+    def untouched(self, frame: bytes) -> bool:
+        """Whether the write of a message has not begun."""
+
+    def withdraw(self, frame: bytes) -> bool:
+        """Take an untouched message back."""
+
+
+class Channel:
+    """The requests of all callers on one incarnation.
+
+    Attributes:
+        counts: stray lines and messages by kind.
+        on_notification: gets what a server notifies, other than progress of a pending request.
+        on_idle: called whenever an answer leaves nothing pending; set while draining.
+    """
+
+    def __init__(self, timers: Timers, on_notification: Callable[[Message], None], message_bytes: int) -> None:
+        self._timers = timers
+        self._message_bytes = message_bytes
+        self._peer: Peer[Exchange] = Peer()
+        self._transport: Transport | None = None
+        self.on_notification = on_notification
+        self.on_idle: Callable[[], None] | None = None
+
+    def attach(self, transport: Transport) -> None:
+        """Use a transport; what was pending on an earlier one is forgotten."""
+        self._peer = Peer()
+        self._transport = transport
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What was dropped, by kind."""
+        return self._peer.counts
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._peer.pending)
+
+    def request(self, exchange: Exchange, session: Session) -> None:
+        """Number a request and send it."""
+        exchange.id = request_id = self._peer.register(exchange)
+        method, params = exchange.compose(session, request_id)
+        exchange.frame = self._send(jsonrpc.request(request_id, method, params))
+
+    def notify(self, method: str, params: bytes | None = None) -> None:
+        """Send a notification."""
+        self._send(jsonrpc.notification(method, params))
+
+    def _send(self, body: bytes) -> bytes:
+        if self._transport is None:
+            return b""
+        return self._transport.send(body)
+
+    def holds(self, exchange: Exchange) -> bool:
+        """Whether a request is pending here."""
+        return self._peer.pending.get(exchange.id) is exchange
+
+    def began(self, exchange: Exchange) -> bool:
+        """Whether the write of a request has begun, so that it may have run."""
+        return self._transport is not None and not self._transport.untouched(exchange.frame)
+
+    def give_up(self, exchange: Exchange, reason: str) -> bool:
+        """Forget a pending request and tell the server, unless it was not sent at all.
+
+        Returns:
+            Whether it may have run.
+        """
+        if self._peer.abandon(exchange.id) is None or self._transport is None:
+            return False
+        if self._transport.withdraw(exchange.frame):
+            return False
+        self.notify(
+            "notifications/cancelled",
+            b'{"requestId":%b,"reason":%b}' % (exchange.id, msgspec.json.encode(reason)),
+        )
+        return True
+
+    def forget(self, exchange: Exchange) -> None:
+        """Forget a pending request without telling the server; its answer counts as late."""
+        self._peer.abandon(exchange.id)
+
+    def take_unsent(self) -> list[Exchange]:
+        """Remove and return the requests whose write has not begun: they may go elsewhere."""
+        transport = self._transport
+        if transport is None:
+            return []
+        unsent = [one for one in self._peer.pending.values() if transport.withdraw(one.frame)]
+        for one in unsent:
+            del self._peer.pending[one.id]
+        return unsent
+
+    def take_all(self) -> list[Exchange]:
+        """Remove and return what is pending."""
+        return self._peer.take_all()
+
+    # -- what the transport hands over -----------------------------------------------------------
+
+    def on_line(self, line: bytes | bytearray) -> None:
+        """Take one line of the server's."""
+        if line[:1] == b"[":
+            self._batch(line)
+            return
+        kind, exchange, message = self._peer.receive(line)
+        self._dispatch(kind, exchange, message)
+        if self.on_idle is not None and not self._peer.pending:
+            self.on_idle()
+
+    def _dispatch(self, kind: Kind, exchange: Exchange | None, message: Message) -> None:
+        if kind is Kind.RESULT:
+            exchange.on_result(message.result)  # type: ignore[union-attr]  # there is one, by the kind
+        elif kind is Kind.NOTIFICATION:
+            self._notified(message)
+        elif kind is Kind.ERROR:
+            exchange.on_error(message.error)  # type: ignore[union-attr]  # as above
+        elif kind is Kind.REQUEST:
+            self._asked(message)
+        elif kind is Kind.BROKEN:
+            exchange.on_failure(  # type: ignore[union-attr]  # as above
+                ServerProtocol("the answer has neither result nor error", may_have_run=True)
+            )
+        elif kind is Kind.GARBLED:
+            self._garbled(exchange, message)
+
+    def _batch(self, line: bytes | bytearray) -> None:
+        """Take a batch apart: only revision 2025-03-26 has them, and only a whole one counts."""
+        try:
+            parts = msgspec.json.decode(line, type=list[Raw])
+        except (msgspec.MsgspecError, RecursionError):
+            self.counts["noise"] += 1
+            return
+        for part in parts:
+            if bytes(part[:1]) != b"[":
+                self.on_line(bytes(part))
+
+    def _garbled(self, exchange: Exchange | None, message: Message) -> None:
+        request_id, why, peer = bytes(message.id), message.method, self._peer
+
+        def fail() -> None:
+            if peer.pending.get(request_id) is exchange and exchange is not None:
+                peer.abandon(request_id)
+                exchange.on_failure(ServerProtocol(f"the answer is not valid JSON: {why}", may_have_run=True))
+
+        self._timers.after(GARBLED_SECONDS, fail)
+
+    def on_overlong(self, head: bytes) -> bool:
+        """Fail the call that a line over the limit answers; False if it names none."""
+        request_id = jsonrpc.guess_id(head)
+        exchange = self._peer.abandon(request_id) if request_id else None
+        if exchange is None:
+            return False
+        exchange.on_failure(
+            TooLarge(f"the answer is longer than {self._message_bytes} bytes", may_have_run=True)
+        )
+        return True
+
+    def _notified(self, message: Message) -> None:
+        if message.method == "notifications/progress":
+            self._progressed(message.params)
+        else:
+            self.on_notification(message)
+
+    def _progressed(self, params: Raw) -> None:
+        try:
+            token = bytes(msgspec.json.decode(params, type=mcp.Progress).progressToken)
+        except (msgspec.MsgspecError, RecursionError):
+            token = b""
+        exchange = self._peer.pending.get(token)
+        if exchange is None:
+            self.counts["stray_progress"] += 1
+        else:
+            exchange.on_progress(params)
+
+    def _asked(self, message: Message) -> None:
+        if self._transport is not None and self._transport.backlog_bytes > MAX_BACKLOG_BYTES:
+            self.counts["unanswered"] += 1
+        elif message.method == "ping":
+            self._send(jsonrpc.answer(bytes(message.id), b"{}"))
+        else:
+            body = jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, f"method not found: {message.method[:100]}")
+            self._send(jsonrpc.refusal(bytes(message.id), body))

@@ -1,0 +1,345 @@
+"""One run of an upstream: spawn, agree, serve, end; afterwards nothing of it is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from mcpd.config.expand import Launch
+from mcpd.config.model import Server
+from mcpd.config.redact import Redactor
+from mcpd.errors import McpdError, ServerLost, ServerProtocol, ServerUnavailable, ShuttingDown, Stopping, final
+from mcpd.mover import Mover
+from mcpd.protocol import negotiate
+from mcpd.protocol.jsonrpc import ErrorView, Message, read_error
+from mcpd.protocol.negotiate import Answer, Ask, Ended, Outcome, Refusal, Respawn, Silence, Tell
+from mcpd.protocol.session import Session
+from mcpd.timers import Timers
+
+from .channel import Channel, Exchange
+from .stdio import EXIT_SECONDS, Ring, StdioTransport
+
+# The slowest of the servers that are silent on the probe still get their `initialize` in time.
+PROBE_SECONDS = 10.0
+# Of stderr, in the error of a failed start.
+TAIL_LINES = 6
+TAIL_CHARACTERS = 1000
+
+
+class _Question(Exchange):
+    """One request of the negotiation."""
+
+    __slots__ = ("method", "outcome", "params", "wake")
+
+    def __init__(self, method: str, params: bytes, wake: Callable[[], None]) -> None:
+        super().__init__()
+        self.method, self.params, self.wake = method, params, wake
+        self.outcome: Outcome = None
+
+    def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
+        return b'"%b"' % self.method.encode(), self.params
+
+    def on_result(self, result: Raw) -> None:
+        self._settle(Answer(self.method, result))
+
+    def on_error(self, error: Raw) -> None:
+        self._settle(Refusal(self.method, read_error(error)))
+
+    def on_failure(self, problem: McpdError) -> None:
+        self._settle(Refusal(self.method, ErrorView(message=problem.message)))
+
+    def _settle(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.wake()
+
+
+_NOBODY = Session("", "legacy")
+
+
+class Owner(Protocol):
+    """Who keeps the incarnation, and learns at once what becomes of it."""
+
+    def on_ready(self, incarnation: Incarnation) -> None:
+        """The session is agreed."""
+
+    def on_ending(self, incarnation: Incarnation, problem: McpdError | None, unsent: list[Exchange]) -> None:
+        """It takes no more requests: it failed, was lost (`problem`), or was told to stop.
+
+        `unsent` are requests that were never written and may go elsewhere. The process still has to end.
+        """
+
+    def on_notification(self, incarnation: Incarnation, message: Message) -> None:
+        """The server notified something."""
+
+
+class Incarnation:
+    """One run.
+
+    Attributes:
+        number: counts up per upstream.
+        channel: where requests go once it is ready.
+        session: the agreement, once there is one.
+        redact: takes the secrets of its environment out of a text.
+        costly_probe: the server was silent or left when it was probed: worth remembering.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        server: Server,
+        owner: Owner,
+        mover: Mover,
+        timers: Timers,
+        followers: Collection[Callable[[str], None]] = (),
+    ) -> None:
+        self.number, self.server, self.ring = number, server, Ring(followers)
+        self._owner, self._mover, self._timers = owner, mover, timers
+        self.channel = Channel(timers, self._on_notification, server.limits.message_bytes)
+        self.session: Session | None = None
+        self.costly_probe = False
+        self.stopping = False
+        self.probe: Exchange | None = None
+        self._transport: StdioTransport | None = None
+        self._launch: Launch | None = None
+        self.redact = Redactor(frozenset())
+        self._wake = trio.Event()
+        self._shutting_down = False
+
+    @property
+    def pid(self) -> int | None:
+        """The leader's pid while there is one."""
+        return self._transport.process.pid if self._transport else None
+
+    def stop(self, *, shutting_down: bool = False) -> None:
+        """Ask it to drain and end; `run` returns when that is done. Idempotent."""
+        self.stopping = True
+        self._shutting_down |= shutting_down
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Let `run` look again at what has changed."""
+        self._mover.leave = True
+        self._wake.set()
+
+    def kill(self) -> None:
+        """End the process now, without any politeness."""
+        if self._transport is not None:
+            self._transport.process.kill()
+
+    async def run(self, launch: Launch, known_era: str | None) -> None:
+        """Run from spawn to last exit.
+
+        Args:
+            launch: what to start, expanded.
+            known_era: what this upstream turned out to be last time.
+
+        Raises:
+            McpdError: It could not be started, or it was lost. The owner and all callers know already.
+        """
+        self._launch, self.redact = launch, Redactor(launch.secrets)
+        try:
+            await self._start(known_era)
+            if self.session is not None:
+                await self._until(lambda: False)
+                await self._drain()
+        except McpdError as problem:
+            self._owner.on_ending(self, problem, [])
+            raise
+        finally:
+            await self._end()
+
+    # -- the start -------------------------------------------------------------------------------
+
+    async def _start(self, known_era: str | None) -> None:
+        with trio.move_on_after(self.server.timeout.start_seconds) as limit:
+            self.session = await self._agree(known_era)
+        if limit.cancelled_caught:
+            raise self._start_failed(f"it did not answer within {self.server.timeout.start_seconds:g} s")
+        if self.session is not None:
+            self.session = msgspec.structs.replace(self.session, incarnation=self.number)
+            self._mover.batch(lambda: self._owner.on_ready(self))
+
+    async def _agree(self, known_era: str | None) -> Session | None:
+        """Negotiate; None if it was asked to stop meanwhile."""
+        self._spawn()
+        patience = min(PROBE_SECONDS, self.server.timeout.start_seconds / 2)
+        script = negotiate.negotiate(self.server.protocol, known_era, patience)
+        asked: list[_Question] = []
+        outcome: Outcome = None
+        try:
+            step = next(script)
+            while True:
+                outcome = await self._take(step, asked)
+                if self.stopping:
+                    return None
+                step = script.send(outcome)
+        except StopIteration as done:
+            agreed: Session = done.value
+            for question in asked:  # an answer that comes now is late
+                self.channel.forget(question)
+            return agreed
+        except (ServerUnavailable, ServerProtocol) as problem:
+            if isinstance(outcome, Ended):
+                raise self._start_failed(await self._how_it_ended()) from None
+            raise final(self._start_failed(problem.message)) from None
+        except McpdError as problem:
+            problem.final, problem.may_have_run = True, False
+            problem.server = self.server.name
+            problem.message = f"server '{self.server.name}' cannot be used: {problem.message}"
+            raise
+
+    async def _take(self, step: negotiate.Step, asked: list[_Question]) -> Outcome:
+        """Do one step of the script."""
+        if isinstance(step, Tell):
+            self.channel.notify(step.method)
+            return None
+        if isinstance(step, Respawn):
+            self.costly_probe = True
+            asked.clear()
+            await self._end()
+            self._spawn()
+            return None
+        if step.method is not None:
+            question = _Question(step.method, step.params, self.nudge)
+            asked.append(question)
+            self.channel.request(question, _NOBODY)
+        outcome = await self._hear(asked, step)
+        self.costly_probe |= isinstance(outcome, Silence)
+        return outcome
+
+    async def _hear(self, asked: list[_Question], step: Ask) -> Outcome:
+        """Wait for the first outcome of anything that was asked."""
+        seconds = math.inf if step.patience_seconds is None else step.patience_seconds
+        with trio.move_on_after(seconds):
+            await self._until(lambda: any(q.outcome is not None for q in asked))
+            for question in asked:
+                if question.outcome is not None:
+                    asked.remove(question)
+                    return question.outcome
+            return Ended()
+        return Silence()
+
+    def _spawn(self) -> None:
+        launch, server = self._launch, self.server
+        if launch is None:
+            raise ServerUnavailable("it was not said what to start")
+        self._transport = StdioTransport(
+            self._mover,
+            self._timers,
+            self,
+            self.ring,
+            argv=launch.argv,
+            env=launch.env,
+            cwd=launch.cwd,
+            max_bytes=server.limits.message_bytes,
+            framing=server.framing,
+        )
+        self.channel.attach(self._transport)
+
+    async def _how_it_ended(self) -> str:
+        status = await self._transport.end(0, self.server.stop.term_seconds) if self._transport else None
+        return f"it ended before it was ready ({status or 'it closed its output'})"
+
+    def _start_failed(self, why: str) -> ServerUnavailable:
+        """Build the error of a failed start, the only one that shows stderr."""
+        tail = "\n".join(line for _, line in self.ring.lines(TAIL_LINES))[-TAIL_CHARACTERS:]
+        name = self.server.name
+        return ServerUnavailable(
+            self.redact.text(f"server '{name}' could not be started: {why}"),
+            server=name,
+            hint=f"mcpd logs {name}",
+            may_have_run=False,
+            **({"stderr": self.redact.text(tail)} if tail else {}),
+        )
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds, or the transport is over, or a stop was asked for."""
+        while not (condition() or self.stopping or self._over):
+            await self._wake.wait()
+            self._wake = trio.Event()
+
+    async def _drain(self) -> None:
+        """Let what is in flight finish; then fail what is left.
+
+        Raises:
+            ServerLost: It was not asked to end.
+        """
+        if self.stopping:
+            self._owner.on_ending(self, None, self.channel.take_unsent())
+            self.channel.on_idle = self.nudge
+            with trio.move_on_after(self.server.stop.drain_seconds):
+                while self.channel.in_flight and not self._over:
+                    await self._wake.wait()
+                    self._wake = trio.Event()
+            if not self._over:
+                self._fail_rest(self._stopped)
+                return
+        unsent = self.channel.take_unsent()
+        problem = await self._lost()
+        self._fail_rest(lambda began: _with_outcome(problem, began))
+        if not self.stopping:
+            self._owner.on_ending(self, problem, unsent)
+            raise problem
+
+    @property
+    def _over(self) -> bool:
+        return self._transport is None or self._transport.over
+
+    async def _lost(self) -> ServerLost:
+        """Say why it ended; its process has a moment to be seen leaving."""
+        why = "it closed its output"
+        if self._transport is not None:
+            if await self._transport.process.exits_within(EXIT_SECONDS):
+                why = await self._transport.end(0, 0) or why
+            if self._transport.problem is not None:
+                why = f"mcpd failed to read its output: {self._transport.problem!r}"
+        return ServerLost(f"server '{self.server.name}' ended ({why})", server=self.server.name)
+
+    def _stopped(self, began: bool) -> McpdError:
+        name = self.server.name
+        kind = ShuttingDown if self._shutting_down else Stopping
+        return kind(f"server '{name}' was stopped during the call", server=name, may_have_run=began)
+
+    def _fail_rest(self, problem: Callable[[bool], McpdError]) -> None:
+        """Fail every pending request, saying of each whether its write had begun."""
+
+        def work() -> None:
+            for exchange in self.channel.take_all():
+                exchange.on_failure(problem(self.channel.began(exchange)))
+
+        self._mover.batch(work)
+
+    async def _end(self) -> None:
+        """Leave nothing of the process; bounded and shielded."""
+        if self._transport is not None:
+            await self._transport.end(self.server.stop.eof_seconds, self.server.stop.term_seconds)
+            self._fail_rest(self._stopped)
+
+    # -- what the transport hands over -----------------------------------------------------------
+
+    def on_line(self, line: bytes | bytearray) -> None:
+        """Take one line."""
+        self.channel.on_line(line)
+
+    def on_overlong(self, head: bytes) -> None:
+        """Fail the call it answers; a line that names none ends the run."""
+        if not self.channel.on_overlong(head) and head[:1] == b"{":
+            self.kill()
+
+    def on_over(self) -> None:
+        """Let `run` see that the transport has ended."""
+        self.nudge()
+
+    def _on_notification(self, message: Message) -> None:
+        self._owner.on_notification(self, message)
+
+
+def _with_outcome(problem: ServerLost, began: bool) -> ServerLost:
+    return ServerLost(problem.message, server=problem.server, may_have_run=began)

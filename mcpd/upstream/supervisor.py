@@ -1,0 +1,388 @@
+"""The slot of one upstream: its state, its incarnations, and who waits for the next one.
+
+A start is single-flight: whoever comes while it runs waits for it and shares its failure. What is lost
+backs off, and starts again only if somebody waits for it; what fails too often, or refuses, is left
+alone for a while with the reason at hand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import trio
+
+from mcpd.config.expand import Launch
+from mcpd.config.model import Server
+from mcpd.errors import McpdError, ServerLost, ServerUnavailable, Stopping, final, first_leaf
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.session import Session
+from mcpd.timers import Timer
+
+from . import lifecycle
+from .around import Surroundings
+from .channel import Exchange
+from .incarnation import Incarnation
+from .lifecycle import Event, State
+from .probe import Probe
+
+# A call waits for a retry that is this near, and is told about one that is farther away.
+WAIT_FOR_RETRY_SECONDS = 2.0
+
+
+class Slot:
+    """One upstream's place.
+
+    Attributes:
+        state: moved by `_fire` only.
+        problem: why it is not ready, if it should be.
+        since: when the state was entered.
+        incarnations: how many there have been.
+        latest: the newest incarnation, also when it has ended: its stderr is still of interest.
+        followers: get every line of stderr of this and later incarnations.
+        outcomes: of all calls: done, failed, not_sent, unknown.
+        listener: called when a session is agreed (None) and with what the server notifies.
+    """
+
+    def __init__(self, server: Server, around: Surroundings) -> None:
+        self.server, self._around = server, around
+        self.state = State.STOPPED
+        self.problem: McpdError | None = None
+        self.since = self.used_at = trio.current_time()
+        self.incarnations = 0
+        self.current: Incarnation | None = None
+        self.latest: Incarnation | None = None
+        self.followers: set[Callable[[str], None]] = set()
+        self.outcomes: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self.listener: Callable[[Message | None], None] = lambda message: None
+        self.retry_at = 0.0
+        self._waiting: dict[Exchange, None] = {}
+        self._alive: set[Incarnation] = set()
+        self._restarts = lifecycle.Restarts()
+        self._ready_at = 0.0
+        self._timer: Timer | None = None
+        self._changed = trio.Event()
+        self._closed: McpdError | None = None
+
+    # -- requests --------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session | None:
+        """The agreement with the running incarnation, while it is ready."""
+        return self.current.session if self.current is not None and self.state is State.READY else None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that were sent and wait for their answer."""
+        return sum(one.channel.in_flight for one in self._alive)
+
+    @property
+    def retry_after_seconds(self) -> float | None:
+        """When it is worth asking again, in back-off or failed."""
+        if self.state in (State.BACKOFF, State.FAILED):
+            return max(0.0, self.retry_at - trio.current_time())
+        return None
+
+    def submit(self, exchange: Exchange) -> None:
+        """Send a request now, or as soon as the upstream is ready; it fails if that cannot be."""
+        self.used_at = trio.current_time()
+        if self.state is State.READY and (one := self.current) is not None and one.session is not None:
+            one.channel.request(exchange, one.session)
+            return
+        problem = self._why_not()
+        if problem is not None:
+            exchange.on_failure(problem)
+            return
+        self._waiting[exchange] = None
+        self._start_if_idle()
+
+    def give_up(self, exchange: Exchange, reason: str, *, timed_out: bool = False) -> bool:
+        """Give a request up, wherever it is; the server is told if it has it.
+
+        Returns:
+            Whether it may have run.
+        """
+        if exchange in self._waiting:
+            del self._waiting[exchange]
+            return False
+        for one in self._alive:
+            if one.channel.holds(exchange):
+                began = one.channel.give_up(exchange, reason)
+                if timed_out and began:
+                    self._suspect(one)
+                return began
+        return False
+
+    def _why_not(self) -> McpdError | None:
+        """Return why a request cannot even wait, or None."""
+        if self._closed is not None:
+            return self._closed
+        left = self.retry_after_seconds
+        if left is None or (left <= 0 if self.state is State.FAILED else left <= WAIT_FOR_RETRY_SECONDS):
+            return None
+        return self._again_later(left)
+
+    def _again_later(self, left: float) -> McpdError:
+        name, problem = self.server.name, self.problem or ServerUnavailable("it is not available")
+        kind = ServerUnavailable if isinstance(problem, ServerLost) else type(problem)
+        details = {key: value for key, value in problem.details.items() if key == "stderr"}
+        return kind(
+            problem.message,
+            server=name,
+            hint=problem.hint or f"mcpd start {name}",
+            retry_after_seconds=round(left, 2),
+            may_have_run=False,
+            **details,
+        )
+
+    # -- start and stop --------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start explicitly: forget earlier failures; return when it is ready.
+
+        Raises:
+            Stopping: It is being stopped.
+            McpdError: The start failed.
+        """
+        name = self.server.name
+        if self.state is State.STOPPING:
+            raise Stopping(f"server '{name}' is being stopped", server=name, hint=f"mcpd start {name}")
+        if self._closed is not None:
+            raise self._closed
+        if self.state in (State.FAILED, State.BACKOFF):
+            self._restarts.forgive()
+            self._fire(Event.STOP)
+        self._start_if_idle()
+        while self.state is State.STARTING:
+            await self._changed.wait()
+        if self.state is not State.READY:
+            raise self.problem or Stopping(f"server '{name}' was stopped", server=name)
+
+    async def stop(self) -> None:
+        """Drain and end everything of it; return when nothing is left. Idempotent."""
+        self._begin_stop(Stopping(f"server '{self.server.name}' is being stopped", server=self.server.name))
+        await self.closed()
+
+    async def ready(self) -> Session:
+        """Wait until it is ready, starting it as a call does.
+
+        Raises:
+            McpdError: The start failed, or must not be tried now.
+        """
+        while (session := self.session) is None:
+            if (problem := self._why_not()) is not None:
+                raise problem
+            self._start_if_idle()
+            starting = self.state is State.STARTING
+            await self._changed.wait()
+            if starting and self.state in (State.BACKOFF, State.FAILED) and self.problem is not None:
+                raise self.problem
+        return session
+
+    def close(self, problem: McpdError) -> None:
+        """Begin the last stop: nothing is started or accepted any more, but refused with `problem`. Idempotent."""
+        self._closed = problem
+        self._begin_stop(problem)
+
+    async def closed(self) -> None:
+        """Wait until nothing of it is left."""
+        while self._alive:
+            await self._changed.wait()
+
+    def kill(self) -> None:
+        """End its processes now."""
+        for one in self._alive:
+            one.kill()
+
+    def retire(self, one: Incarnation) -> None:
+        """Give an incarnation no more requests; it drains and ends while a fresh one may start."""
+        if one is self.current and self.state is State.READY:
+            self.current = None
+            self._fire(Event.RETIRE)
+        one.stop()
+
+    def _begin_stop(self, problem: McpdError) -> None:
+        problem.may_have_run = False
+        if Event.STOP in lifecycle.TRANSITIONS[self.state]:
+            self._restarts.forgive()
+            self._fire(Event.STOP)
+        self._fail_waiting(problem)
+        for one in self._alive:
+            one.stop(shutting_down=self._closed is not None)
+
+    def _start_if_idle(self) -> None:
+        if self.state is State.STOPPED or (self.state is State.FAILED and self.retry_at <= trio.current_time()):
+            self._fire(Event.START)
+            self._spawn()
+
+    def _spawn(self) -> None:
+        self._restarts.spawned(trio.current_time())
+        self.incarnations += 1
+        around = self._around
+        one = Incarnation(self.incarnations, self.server, self, around.mover, around.timers, self.followers)
+        self.current = self.latest = one
+        self._alive.add(one)
+        self._around.mover.leave = True
+        self._around.nursery.start_soon(self._live, one)
+
+    async def _live(self, one: Incarnation) -> None:
+        """Run one incarnation; what ends it concerns nobody else."""
+        problem: McpdError | None = None
+        try:
+            await one.run(self._expanded(), self._around.eras.get(self.server))
+        except* McpdError as group:
+            problem = first_leaf(group)
+        # One of the three places that catch everything: a bug in one upstream costs that upstream.
+        except* Exception as group:  # noqa: BLE001
+            bug = repr(first_leaf(group))
+            problem = ServerUnavailable(f"mcpd failed to run server '{self.server.name}': {bug}")
+            self._around.log.warning("upstream.crashed", upstream=self.server.name, problem=bug)
+        finally:
+            self._around.mover.batch(lambda: self._ended(one, problem))
+
+    def _expanded(self) -> Launch:
+        """Return what to start; a command that is not there is not looked for again and again."""
+        try:
+            return self._around.launch(self.server)
+        except McpdError as problem:
+            problem.may_have_run = False
+            raise final(problem) from None
+
+    # -- what incarnations report ----------------------------------------------------------------
+
+    def on_ready(self, incarnation: Incarnation) -> None:
+        """Move to ready and send what has waited."""
+        session = incarnation.session
+        if incarnation is not self.current or session is None or self.state is not State.STARTING:
+            return
+        self.problem, self._ready_at = None, trio.current_time()
+        self._fire(Event.NEGOTIATED)
+        self._remember(incarnation, session)
+        facts = {"pid": incarnation.pid, "era": session.era, "revision": session.revision}
+        self._around.log.info("upstream.ready", upstream=self.server.name, incarnation=incarnation.number, **facts)
+        self.listener(None)
+        waiting, self._waiting = self._waiting, {}
+        for exchange in waiting:
+            incarnation.channel.request(exchange, session)
+        self._watch_idle()
+
+    def on_ending(self, incarnation: Incarnation, problem: McpdError | None, unsent: list[Exchange]) -> None:
+        """Take back what was not sent, and let waiting callers share a failed start at once."""
+        if problem is not None and incarnation.session is None and incarnation is self.current:
+            self._fail_waiting(problem)
+        self._waiting = {**dict.fromkeys(unsent), **self._waiting}
+        if self.state is State.STOPPING:
+            self._fail_waiting(
+                Stopping(f"server '{self.server.name}' is being stopped", server=self.server.name, may_have_run=False)
+            )
+        elif self._waiting and self.state is State.STOPPED:
+            self._start_if_idle()
+
+    def on_notification(self, incarnation: Incarnation, message: Message) -> None:
+        """Hand on what the current incarnation notifies."""
+        if incarnation is self.current:
+            self.listener(message)
+
+    def _remember(self, incarnation: Incarnation, session: Session) -> None:
+        if incarnation.costly_probe and not session.modern:
+            self._around.eras.put(self.server, "legacy")
+        elif session.modern:
+            self._around.eras.put(self.server, None)
+
+    def _suspect(self, one: Incarnation) -> None:
+        """Find out whether a server that let a call run out is still there."""
+        if self.server.on_timeout == "retire":
+            self.retire(one)
+        elif self.server.on_timeout == "probe" and one.probe is None and one.session is not None:
+
+            def over() -> None:
+                one.probe = None
+
+            one.probe = Probe(self._around.timers, over, lambda: self._silent(one))
+            one.channel.request(one.probe, one.session)
+
+    def _silent(self, one: Incarnation) -> None:
+        if one in self._alive and not one.stopping:
+            self._around.log.warning("upstream.silent", upstream=self.server.name, incarnation=one.number)
+            self.retire(one)
+
+    def _ended(self, one: Incarnation, problem: McpdError | None) -> None:
+        """Draw the conclusions from an incarnation of which nothing is left."""
+        self._alive.discard(one)
+        self.dropped.update(one.channel.counts)
+        if problem is not None:
+            self._around.log.warning(
+                "upstream.lost", upstream=self.server.name, incarnation=one.number, reason=problem.message
+            )
+        if one is self.current:
+            self.current = None
+            if self.state is State.STOPPING:
+                self._fire(Event.EXITED)
+                if self._waiting and self._closed is None:
+                    self._start_if_idle()
+            else:
+                self._lost(one, problem or ServerLost(f"server '{self.server.name}' ended"))
+        self._signal()
+
+    def _lost(self, one: Incarnation, problem: McpdError) -> None:
+        now, self.problem = trio.current_time(), problem
+        if one.session is None:
+            self._fail_waiting(problem)
+        ready_seconds = None if one.session is None else now - self._ready_at
+        delay = None if problem.final else self._restarts.lost(now, ready_seconds, self._around.jitter())
+        if delay is not None:
+            self._fire(Event.LOST)
+            self.retry_at = now + delay
+            self._timer = self._around.timers.at(self.retry_at, self._on_retry)
+        else:
+            self._fire(Event.GIVE_UP)
+            self.retry_at = now + lifecycle.FAILED_SECONDS
+            self._fail_waiting(self._again_later(lifecycle.FAILED_SECONDS))
+
+    def _on_retry(self) -> None:
+        if self.state is not State.BACKOFF:
+            return
+        if self._waiting:
+            self._fire(Event.RETRY)
+            self._spawn()
+        else:
+            self._fire(Event.REST)
+
+    def _watch_idle(self) -> None:
+        idle_seconds = self.server.timeout.idle_seconds
+        if idle_seconds > 0:
+            self._timer = self._around.timers.at(self.used_at + idle_seconds, self._check_idle)
+
+    def _check_idle(self) -> None:
+        now, idle_seconds = trio.current_time(), self.server.timeout.idle_seconds
+        if self.state is not State.READY or self.current is None:
+            return
+        if self.in_flight:
+            self.used_at = now
+        if now - self.used_at < idle_seconds:
+            self._watch_idle()
+            return
+        self._fire(Event.STOP)
+        self.current.stop()
+
+    # -- the one mover ---------------------------------------------------------------------------
+
+    def _fire(self, event: Event) -> None:
+        """Move the state; wake whoever waits for a change."""
+        self.state = lifecycle.after(self.state, event)
+        self.since = trio.current_time()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._signal()
+
+    def _signal(self) -> None:
+        self._around.mover.leave = True
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def _fail_waiting(self, problem: McpdError) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for exchange in waiting:
+            exchange.on_failure(problem)

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_length(place.path)
         place.lock()
     except CannotListen as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        sys.stderr.write(f"error: {problem}\n")
         return problem.status
     try:
         return _run(options, place)
@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace, place: Place) -> int:
         trio.run(daemon.run, lambda: tell_ready(options.ready_fd))
     except* CannotListen as group:
         problem = first_leaf(group)
-        print(f"error: {problem}", file=sys.stderr)
+        sys.stderr.write(f"error: {problem}\n")
         status = problem.status
     return status
 

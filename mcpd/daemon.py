@@ -123,8 +123,7 @@ class Daemon:
         self._mover.batch(self._broker.close)
         await self._broker.closed()
         with trio.move_on_after(FLUSH_SECONDS):
-            while any(one.owes for one in self._control.connections.values()):
-                await trio.sleep(0.01)
+            await self._listener.flushed()
         self._mover.batch(self._listener.drop_all)
         self._place.leave()
         self._log.info("daemon.stopped")
@@ -141,8 +140,10 @@ class Daemon:
             self._shutdown()
 
     def _reload(self) -> dict[str, list[str]]:
-        self._config = load(self._config_option, os.environ)
-        outcome = self._broker.reload(self._config)
+        config = load(self._config_option, os.environ)
+        outcome = self._broker.reload(config)
+        if not config.unusable:
+            self._config = config
         self._log.info("config.reloaded", **outcome)
         return outcome
 

@@ -169,6 +169,23 @@ def final(problem: McpdError) -> McpdError:
     return problem
 
 
+def again_later(problem: McpdError | None, server: str, seconds: float) -> McpdError:
+    """Return what to tell those who come while an upstream is left alone: why, and for how long."""
+    if problem is None:
+        problem = ServerUnavailable(f"server '{server}' is not available")
+    kind = ServerUnavailable if isinstance(problem, ServerLost) else type(problem)
+    told = kind(
+        problem.message,
+        server=server,
+        hint=problem.hint or f"mcpd start {server}",
+        retry_after_seconds=round(seconds, 2),
+        may_have_run=False,
+    )
+    if "stderr" in problem.details:
+        told.details["stderr"] = problem.details["stderr"]
+    return told
+
+
 def first_leaf(group: BaseExceptionGroup[Any]) -> Any:
     """Return the first exception of a group that is not a group itself."""
     problem: BaseException = group

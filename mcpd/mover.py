@@ -18,234 +18,15 @@ from typing import Any
 
 import trio
 
-IN, OUT, HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP | select.EPOLLERR
+from mcpd.stream import IN, Stream
 
-# Larger reads fall out of the processor's second cache; measured, not guessed.
-READ_BYTES = 1 << 17
 # Stay with traffic this often before trio's other tasks get their turn.
 ROUNDS = 32
 LINGER_SECONDS = 0.001
-# writev takes at most 1024 parts.
-MAX_PARTS = 1000
-
-Part = bytes | bytearray | memoryview
-
-
-class Stream:
-    """A byte stream in each direction: a client's socket, or one or two pipes of a server.
-
-    Attributes:
-        out_bytes: what is queued and not yet taken by the kernel.
-        on_room: called, if set, when the kernel has taken all that was queued.
-        closed: nothing is read or written any more.
-        wrote_at: when the kernel last took bytes, or when the outbox last became non-empty.
-    """
-
-    __slots__ = (
-        "_blocked",
-        "_ended",
-        "_mover",
-        "_on_bytes",
-        "_on_crash",
-        "_on_end",
-        "_reading",
-        "_rfd",
-        "_wfd",
-        "closed",
-        "on_room",
-        "out",
-        "out_bytes",
-        "wrote_at",
-    )
-
-    def __init__(
-        self,
-        mover: Mover,
-        rfd: int | None,
-        wfd: int | None,
-        on_bytes: Callable[[bytes], None],
-        on_end: Callable[[bool], None],
-        on_crash: Callable[[Exception], None],
-    ) -> None:
-        self._mover, self._rfd, self._wfd = mover, rfd, wfd
-        self._on_bytes, self._on_end, self._on_crash = on_bytes, on_end, on_crash
-        self.out: list[Part] = []
-        self.out_bytes = 0
-        self.wrote_at = 0.0
-        self.closed = False
-        self.on_room: Callable[[], None] | None = None
-        self._blocked = False
-        self._reading = False
-        self._ended = False
-
-    # -- writing ---------------------------------------------------------------------------------
-
-    def write(self, *parts: Part) -> None:
-        """Queue bytes; they leave when the running batch is done, or at once outside of one."""
-        if self.closed or self._wfd is None:
-            return
-        if not self.out:
-            self.wrote_at = self._mover.now
-        self.out.extend(parts)
-        for part in parts:
-            self.out_bytes += len(part)
-        self._mover.touch(self)
-
-    def untouched(self, part: Part) -> bool:
-        """Whether the kernel has taken nothing of a part that was queued."""
-        return any(queued is part for queued in self.out)
-
-    def withdraw(self, part: Part) -> bool:
-        """Take an untouched part out of the outbox; False if its write has begun."""
-        for at, queued in enumerate(self.out):
-            if queued is part:
-                del self.out[at]
-                self.out_bytes -= len(part)
-                return True
-        return False
-
-    def flush(self) -> None:
-        """Write as much as the kernel takes now."""
-        out = self.out
-        if self._blocked or not out or self._wfd is None:
-            return
-        try:
-            taken = os.write(self._wfd, out[0]) if len(out) == 1 else os.writev(self._wfd, out[:MAX_PARTS])
-        except BlockingIOError:
-            taken = 0
-        except OSError:
-            self._gone()
-            return
-        if taken == self.out_bytes:
-            out.clear()
-            self.out_bytes = 0
-            if self.on_room is not None:
-                self.on_room()
-            return
-        self.out_bytes -= taken
-        if taken:
-            self.wrote_at = self._mover.now
-        done = 0
-        while done < len(out) and taken >= len(out[done]):
-            taken -= len(out[done])
-            done += 1
-        del out[:done]
-        if taken:
-            out[0] = memoryview(out[0])[taken:]
-        self._blocked = True
-        self._watch()
-
-    # -- reading ---------------------------------------------------------------------------------
-
-    def pause(self) -> None:
-        """Read nothing until `resume`: the kernel's buffer is the back-pressure."""
-        if self._reading:
-            self._reading = False
-            self._watch()
-
-    def resume(self) -> None:
-        """Read again after `pause`."""
-        if not self._reading and not self.closed and not self._ended and self._rfd is not None:
-            self._reading = True
-            self._watch()
-
-    def on_socket(self, events: int) -> None:
-        """Handle what epoll says about a descriptor that is read and written."""
-        if events & OUT:
-            self._unblock()
-        if events & IN and self._reading:
-            self._read()
-        elif events & HUP and not self.closed:
-            self._gone()
-
-    def on_readable(self, _: int) -> None:
-        """Handle what epoll says about a pipe that is only read; its hang-up is read as an end."""
-        if self._reading:
-            self._read()
-
-    def on_writable(self, events: int) -> None:
-        """Handle what epoll says about a pipe that is only written."""
-        if events & HUP:
-            self._gone()
-        elif events & OUT:
-            self._unblock()
-
-    def _unblock(self) -> None:
-        if self._blocked:
-            self._blocked = False
-            self._mover.dirty.add(self)
-            self._watch()
-
-    def _read(self) -> None:
-        try:
-            n = os.readv(self._rfd, _vector)  # type: ignore[arg-type]  # only called while it is watched
-        except BlockingIOError:
-            return
-        except OSError:
-            n = 0
-        if n:
-            self._guard(self._on_bytes, bytes(_view[:n]))
-            return
-        self._reading, self._ended = False, True
-        self._watch()  # what is queued for the peer may still leave
-        self._guard(self._on_end, False)
-
-    def _gone(self) -> None:
-        """Nobody reads any more what we write; at a socket that means nobody is there."""
-        self.out.clear()
-        self.out_bytes = 0
-        if self._wfd != self._rfd:
-            # A server's closed stdin says nothing about its stdout.
-            self.close_write()
-            return
-        if self.closed:
-            return
-        self._reading, self._ended = False, True
-        self._mover.forget(self._rfd)
-        self._guard(self._on_end, True)
-
-    def _guard(self, callback: Callable[[Any], None], argument: object) -> None:
-        try:
-            callback(argument)
-        # One of the three places that catch everything: a bug in serving one peer ends that peer only.
-        except Exception as problem:  # noqa: BLE001
-            self._on_crash(problem)
-
-    # -- the descriptors ---------------------------------------------------------------------------
-
-    def _watch(self) -> None:
-        mover, rfd, wfd = self._mover, self._rfd, self._wfd
-        if rfd is not None and rfd == wfd:
-            mover.watch(rfd, self.on_socket, (IN if self._reading else 0) | (OUT if self._blocked else 0))
-            return
-        if rfd is not None:
-            mover.watch(rfd, self.on_readable, IN) if self._reading else mover.forget(rfd)
-        if wfd is not None:
-            mover.watch(wfd, self.on_writable, OUT) if self._blocked else mover.forget(wfd)
-
-    def close_write(self) -> None:
-        """Close the writing side (a server's stdin); queued bytes are dropped. Idempotent."""
-        if self._wfd is not None and self._wfd != self._rfd:
-            self._mover.discard(self._wfd)
-            self._wfd = None
-            self.out.clear()
-            self.out_bytes = 0
-
-    def close(self) -> None:
-        """Close the descriptors once the running batch is done. Idempotent."""
-        if self.closed:
-            return
-        self.closed, self._reading = True, False
-        for fd in {self._rfd, self._wfd} - {None}:
-            self._mover.discard(fd)
-        self._rfd = self._wfd = None
-        self.out.clear()
-        self.out_bytes = 0
-
-
-_scratch = bytearray(READ_BYTES)  # every read lands here first
-_view = memoryview(_scratch)
-_vector = [_view]
+# A server's quick answer is nearer than the cost of sleeping and being woken: look for it this often
+# first, some 40 microseconds, where there is a core to spare and little else to do.
+SPINS = 40 if len(os.sched_getaffinity(0)) > 1 else 0
+FEW_EVENTS = 4
 
 
 class Mover:
@@ -254,6 +35,8 @@ class Mover:
     Attributes:
         leave: set by whoever woke a trio task in a callback, so that it runs now and not after the linger.
         now: the time at the start of the batch.
+        inside: a batch is running, and ends with a flush.
+        dirty: the streams that were written to in it.
     """
 
     def __init__(self) -> None:
@@ -263,7 +46,8 @@ class Mover:
         self.dirty: set[Stream] = set()
         self.leave = False
         self.now = 0.0
-        self._inside = False
+        self.inside = False
+        self._time: Callable[[], float] = trio.current_time
 
     def open(
         self,
@@ -282,8 +66,9 @@ class Mover:
             on_end: called once when reading has ended; True if the peer is wholly gone.
             on_crash: called with what `on_bytes` or `on_end` raised.
         """
-        for fd in {rfd, wfd} - {None}:
-            os.set_blocking(fd, False)  # type: ignore[arg-type]  # None is taken out above
+        for fd in (rfd, wfd):
+            if fd is not None:
+                os.set_blocking(fd, False)
         stream = Stream(self, rfd, wfd, on_bytes, on_end, on_crash)
         stream.resume()
         return stream
@@ -303,7 +88,7 @@ class Mover:
 
     def forget(self, fd: int | None) -> None:
         """Watch a descriptor no more. Idempotent."""
-        if fd is not None and self._handlers.pop(fd, None):
+        if fd is not None and self._handlers.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 
     def discard(self, fd: int | None) -> None:
@@ -311,17 +96,14 @@ class Mover:
         self.forget(fd)
         if fd is None:
             return
-        if self._inside:
+        if self.inside:
             self._doomed.append(fd)
         else:
             _close(fd)
 
-    def touch(self, stream: Stream) -> None:
-        """Note that a stream has bytes to write."""
-        if self._inside:
-            self.dirty.add(stream)
-        else:
-            stream.flush()
+    def time(self) -> float:
+        """Return the time: that of the running batch, or now outside of one."""
+        return self.now if self.inside else trio.current_time()
 
     def flush(self) -> None:
         """Try one write for every stream that was written to."""
@@ -329,17 +111,17 @@ class Mover:
         while dirty:
             dirty.pop().flush()
 
-    def batch(self, work: Callable[[], None]) -> None:
+    def batch(self, work: Callable[[], object]) -> None:
         """Run `work` as one batch: what it writes leaves together at the end."""
-        if self._inside:
+        if self.inside:
             work()
             return
-        self._inside, self.now = True, trio.current_time()
+        self.inside, self.now = True, trio.current_time()
         try:
             work()
             self.flush()
         finally:
-            self._inside = False
+            self.inside = False
             self._bury()
 
     def _bury(self) -> None:
@@ -350,18 +132,19 @@ class Mover:
     async def run(self) -> None:
         """Move bytes until cancelled."""
         fd = self._epoll.fileno()
+        self._time = trio.lowlevel.current_clock().current_time
         try:
             while True:
                 await trio.lowlevel.wait_readable(fd)
                 self._work()
         finally:
-            self._inside = False
+            self.inside = False
             trio.lowlevel.notify_closing(fd)
 
     def _work(self) -> None:
-        handlers, poll = self._handlers, self._epoll.poll
-        self._inside, self.leave = True, False
-        self.now = trio.current_time()
+        handlers, poll, time = self._handlers, self._epoll.poll, self._time
+        self.inside, self.leave = True, False
+        self.now = time()
         events: Any = poll(0)
         try:
             for _ in range(ROUNDS):
@@ -375,12 +158,21 @@ class Mover:
                     self._bury()
                 if self.leave:
                     break
-                events = poll(LINGER_SECONDS)
+                events = self._await(poll, len(events) <= FEW_EVENTS)
                 if not events:
                     break
-                self.now = trio.current_time()
+                self.now = time()
         finally:
-            self._inside = False
+            self.inside = False
+
+    @staticmethod
+    def _await(poll: Callable[[float], Any], spin: bool) -> Any:
+        """Return what comes soon, or nothing."""
+        if spin:
+            for _ in range(SPINS):
+                if events := poll(0):
+                    return events
+        return poll(LINGER_SECONDS)
 
     def close(self) -> None:
         """Close the epoll set; the streams' owners close theirs."""

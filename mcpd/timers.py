@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from itertools import count
+from typing import Protocol
 
 import trio
 
@@ -12,20 +12,33 @@ import trio
 MIN_DEAD = 1024
 
 
+class Due(Protocol):
+    """Something with a deadline. `over` makes its entry in the heap a dead one."""
+
+    over: bool
+
+    def due(self) -> None:
+        """Act: the deadline has come."""
+
+
 class Timer:
     """A callback that is due at a time; `cancel` forgets it."""
 
-    __slots__ = ("_timers", "callback", "when")
+    __slots__ = ("_callback", "_timers", "over")
 
-    def __init__(self, timers: Timers, when: float, callback: Callable[[], None]) -> None:
-        self._timers = timers
-        self.when = when
-        self.callback: Callable[[], None] | None = callback
+    def __init__(self, timers: Timers, callback: Callable[[], None]) -> None:
+        self._timers, self._callback = timers, callback
+        self.over = False
+
+    def due(self) -> None:
+        """Call back."""
+        self.over = True
+        self._callback()
 
     def cancel(self) -> None:
         """Forget the callback. Idempotent, also after it has run."""
-        if self.callback is not None:
-            self.callback = None
+        if not self.over:
+            self.over = True
             self._timers.died()
 
 
@@ -37,18 +50,27 @@ class Timers:
     """
 
     def __init__(self, run: Callable[[Callable[[], None]], None] | None = None) -> None:
-        self._heap: list[tuple[float, int, Timer]] = []
-        self._serial = count()
+        self._heap: list[tuple[float, int, Due]] = []
+        self._serial = 0
         self._dead = 0
         self._earlier = trio.Event()
         self._run = run or (lambda work: work())
 
+    def watch(self, when: float, thing: Due) -> None:
+        """Call `thing.due()` at an absolute trio time, unless it is over by then.
+
+        Whoever makes it over says so with `died`, once for every entry that is still to come.
+        """
+        heap = self._heap
+        if not heap or when < heap[0][0]:
+            self._earlier.set()
+        self._serial += 1
+        heapq.heappush(heap, (when, self._serial, thing))
+
     def at(self, when: float, callback: Callable[[], None]) -> Timer:
         """Call `callback` at an absolute trio time, outside of any task of the caller's."""
-        timer = Timer(self, when, callback)
-        if not self._heap or when < self._heap[0][0]:
-            self._earlier.set()
-        heapq.heappush(self._heap, (when, next(self._serial), timer))
+        timer = Timer(self, callback)
+        self.watch(when, timer)
         return timer
 
     def after(self, seconds: float, callback: Callable[[], None]) -> Timer:
@@ -56,10 +78,10 @@ class Timers:
         return self.at(trio.current_time() + seconds, callback)
 
     def died(self) -> None:
-        """Count a cancelled timer, and rebuild the heap when most of it is dead."""
+        """Count an entry that died, and rebuild the heap when most of it is dead."""
         self._dead += 1
         if self._dead > MIN_DEAD and self._dead * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].callback is not None]
+            self._heap = [entry for entry in self._heap if not entry[2].over]
             heapq.heapify(self._heap)
             self._dead = 0
 
@@ -80,9 +102,8 @@ class Timers:
     def _fire_due(self) -> None:
         now = trio.current_time()
         while self._heap and self._heap[0][0] <= now:
-            timer = heapq.heappop(self._heap)[2]
-            callback, timer.callback = timer.callback, None
-            if callback is None:
+            thing = heapq.heappop(self._heap)[2]
+            if thing.over:
                 self._dead -= 1
             else:
-                callback()
+                thing.due()

@@ -64,7 +64,8 @@ def read_endpoint(path: str) -> str | None:
         from _json import scanstring
 
         found, _ = scanstring(text, start + 1)
-    except (OSError, ValueError):
+    except (OSError, ValueError, SystemError):
+        # SystemError is how the scanner fails where `json` has not been imported.
         return None
     return found if found.startswith("/") else None
 

@@ -31,6 +31,11 @@ LOOK_SECONDS = 0.05
 RETRY_SECONDS = 0.5
 
 
+def is_forbidden(environ: Mapping[str, str]) -> bool:
+    """Tell whether MCPD_NO_AUTOSTART forbids to start a daemon that nobody has asked for."""
+    return environ.get("MCPD_NO_AUTOSTART", "0") not in ("", "0")
+
+
 class Place:
     """Where a daemon may be found: its own path first, then what `endpoint.json` says."""
 
@@ -70,7 +75,7 @@ def connect(
 
     Args:
         path: its socket; None follows the address rule.
-        autostart: whether to start a daemon if nobody listens; MCPD_NO_AUTOSTART=1 forbids it.
+        autostart: whether to start a daemon if nobody listens.
         command: what to start; it gets a pipe at descriptor 3 and writes `ready` to it.
         environ: the environment that decides, and that the daemon gets.
 
@@ -82,7 +87,7 @@ def connect(
     sock = place.connect()
     if sock is not None:
         return sock
-    if not autostart or environ.get("MCPD_NO_AUTOSTART", "0") not in ("", "0"):
+    if not autostart:
         raise DaemonNotRunning(f"the daemon is not running: nobody listens on {place.path}", hint="mcpd up")
     return _start(place, command or daemon_command(socket=path), environ)
 
@@ -116,7 +121,7 @@ def _wait_listening(place: Place, outcome: Outcome) -> socket.socket | None:
 
 
 def _failure(place: Place, outcome: Outcome) -> DaemonNotRunning:
-    lines = [line.strip() for line in outcome.log_text.splitlines() if line.strip()]
+    lines = [line.strip().removeprefix("error: ") for line in outcome.log_text.splitlines() if line.strip()]
     match outcome.verdict.split():
         case ["ready"]:
             message = f"a daemon has started, but nobody listens on {place.path}"

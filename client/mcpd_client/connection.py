@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MAX_LINE_BYTES = 64 * 1024 * 1024 + 65536
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 class RawJSON(str):
     """A JSON text that goes out as it is; line breaks between its tokens become spaces."""
 
@@ -185,7 +188,7 @@ def encode(value: object) -> str:
     if isinstance(value, RawJSON):
         # A string cannot hold a raw line break, so that every one of them is white space.
         return value.replace("\r", " ").replace("\n", " ")
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
 
 
 def _encode_line(id_member: str, method: str, params: object) -> bytes:

@@ -30,6 +30,9 @@ EXIT_CONFIGURATION = 9
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
 
+MAY_HAVE_RUN = "the call may have run"
+NOT_RUN = "nothing was run"
+
 # The daemon's error classes that do not end in EXIT_SERVER, as an upstream's own error does.
 EXIT_CODES = {
     "unknown_server": EXIT_USAGE,
@@ -96,7 +99,7 @@ class ConnectionLost(ClientError):
     code, kind, exit_code = 41, "connection_lost", EXIT_UNREACHABLE
 
     def __init__(self, message: str, *, may_have_run: bool, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint, reason="it may have run" if may_have_run else "nothing has run")
+        super().__init__(message, hint=hint, reason=MAY_HAVE_RUN if may_have_run else NOT_RUN)
         self.may_have_run = may_have_run
         self.data = {"may_have_run": may_have_run}
 
@@ -121,15 +124,21 @@ class RequestFailed(ClientError):
         own = data if isinstance(data, dict) else {}
         super().__init__(str(error.get("message", "no message")), hint=own.get("hint"), reason=_reason(own))
         self.code = _as_code(error.get("code"))
-        self.kind = str(own.get("class", "jsonrpc"))
+        self.kind = str(own.get("class", ""))
         self.exit_code = EXIT_CODES.get(self.kind, EXIT_SERVER)
         self.server = own.get("server")
         self.data = data
 
 
 def to_object(error: ClientError) -> dict[str, Any]:
-    """Return `{"error": {code, class, message, server?, hint?, data?}}`, as `--json` prints it."""
-    members: dict[str, Any] = {"code": error.code, "class": error.kind, "message": error.message}
+    """Return `{"error": {code, class?, message, server?, hint?, data?}}`, as `--json` prints it.
+
+    An upstream's own error has no class.
+    """
+    members: dict[str, Any] = {"code": error.code}
+    if error.kind:
+        members["class"] = error.kind
+    members["message"] = error.message
     for key in ("server", "hint", "data"):
         if (value := getattr(error, key)) is not None:
             members[key] = value
@@ -140,10 +149,13 @@ def _reason(data: Mapping[str, Any]) -> str | None:
     parts = []
     if isinstance(reason := data.get("reason"), str):
         parts.append(reason)
-    if data.get("may_have_run"):
-        parts.append("the tool may have run")
+    if isinstance(stderr := data.get("stderr"), str):
+        last = [line.strip() for line in stderr.splitlines() if line.strip()][-2:]
+        parts += [f"stderr: {' | '.join(last)}"] if last else []
+    if (ran := data.get("may_have_run")) is not None:
+        parts.append(MAY_HAVE_RUN if ran else NOT_RUN)
     if isinstance(seconds := data.get("retry_after_seconds"), int | float):
-        parts.append(f"try again in {seconds:.0f} s")
+        parts.append(f"try again in {seconds:.{int(seconds < 10)}f} s")
     return "; ".join(parts) or None
 
 

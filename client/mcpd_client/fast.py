@@ -19,7 +19,7 @@ from mcpd_client.address import fallback_path, socket_path
 
 # What the daemon parses itself. Any other option is looked at by the full command line first.
 PASSED_OPTIONS = frozenset(
-    ("--all", "--args", "--field", "--json", "--max-bytes", "--no-check", "--raw", "--schema", "--timeout", "-q")
+    ("--all", "--args", "--field", "--json", "--max-bytes", "--no-check", "--schema", "--timeout", "-q")
 )
 REPLY_START = b'{"jsonrpc":"2.0","id":1,"result":{"exit":'
 # After this long without a word the full command line asks the daemon whether it is still there.
@@ -177,7 +177,8 @@ def parse_answer(received: bytes) -> tuple[int, str, str] | None:
         status = int(text[len(REPLY_START) : end])
         out, end = _take_string(text, ',"stdout":"', end)
         err, end = _take_string(text, ',"stderr":"', end)
-    except ValueError:
+    except (ValueError, SystemError):
+        # The scanner's own error is in `json.decoder`; if that has not been imported, it fails to raise it.
         return None
     return (status, out, err) if text[end:] == "}}\n" else None
 

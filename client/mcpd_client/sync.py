@@ -39,7 +39,7 @@ class Client:
 
     Args:
         path: the socket; by default found by the address rule.
-        autostart: start a daemon if there is none.
+        autostart: start a daemon if there is none; MCPD_NO_AUTOSTART=1 forbids it.
         timeout: seconds that a request may take if it does not say otherwise; None is for ever.
         project: the folder that decides which project's servers are meant; by default the daemon
             takes the working directory of this process.
@@ -63,7 +63,7 @@ class Client:
         self._lock = threading.Lock()
         self._connection = ClientConnection()
         self._sock: socket.socket | None = None
-        # Whether nothing has come since the last request went out, and whether a ping is out.
+        # Whether nothing has come, or gone out, since the last request; and whether a ping is out.
         self._is_unread = False
         self._has_asked = False
 
@@ -147,7 +147,9 @@ class Client:
             self._open()
             request_id, data = self._connection.start(method, params)
             try:
-                self._send(data, deadline)
+                # A send that fails has not delivered the newline: the daemon cannot run what has no end.
+                self._send(data, deadline, may_have_run=False)
+                self._is_unread = True
                 return self._wait_reply(request_id, deadline, on_notification)
             except TimeoutError:
                 error = RequestTimeout(f"the daemon did not answer {method} within {seconds:g} s")
@@ -245,19 +247,21 @@ class Client:
 
     def _open(self) -> None:
         if self._sock is None and not self._connection.closed:
-            self._sock = starting.connect(self._path, autostart=self._autostart, command=self._command)
+            may_start = self._autostart and not starting.is_forbidden(os.environ)
+            self._sock = starting.connect(self._path, autostart=may_start, command=self._command)
 
-    def _send(self, data: bytes, deadline: float | None) -> None:
+    def _send(self, data: bytes, deadline: float | None, *, may_have_run: bool) -> None:
+        """Send all of `data`; `may_have_run` says what is true of the request under way if that fails."""
         assert self._sock is not None  # noqa: S101
-        self._sock.settimeout(_remaining(deadline))
+        self._sock.settimeout(PATIENCE_SECONDS if deadline is None else _remaining(deadline))
         try:
-            # A send that fails has not delivered the newline: the daemon cannot run what has no end.
             self._sock.sendall(data)
-            self._is_unread = True
         except TimeoutError:
-            raise
+            if deadline is not None:
+                raise
+            self._lose(f"it has read nothing for {PATIENCE_SECONDS:.0f} s", may_have_run=may_have_run)
         except OSError as error:
-            self._lose(str(error.strerror), may_have_run=False)
+            self._lose(str(error.strerror), may_have_run=may_have_run)
 
     def _wait_reply(
         self, request_id: int, deadline: float | None, on_notification: Callable[[str, Any], None] | None
@@ -282,7 +286,9 @@ class Client:
             if self._has_asked:
                 self._lose(f"no answer to a ping within {ANSWER_SECONDS:.0f} s", may_have_run=True)
             self._has_asked = True
-            self._send(self._connection.ping(), time.monotonic() + ANSWER_SECONDS)
+            # From here on it may be the ping that has not been read.
+            self._is_unread = False
+            self._send(self._connection.ping(), None, may_have_run=True)
             return
         except OSError as error:
             # Linux reports a reset, not an end, exactly if the other side closed with bytes unread; the end of
@@ -297,8 +303,8 @@ class Client:
         for message in self._connection.take_incoming():
             if "id" in message:
                 # Nothing was offered in a hello, so that nothing should be asked; still, silence would block.
-                self._send(self._connection.refuse(message["id"], "this client answers no requests"), None)
-                self._is_unread = False
+                answer = self._connection.refuse(message["id"], "this client answers no requests")
+                self._send(answer, None, may_have_run=True)
             elif on_notification is not None:
                 on_notification(message["method"], message.get("params"))
 

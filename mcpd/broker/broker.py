@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 
 import msgspec
 import trio
@@ -17,12 +17,11 @@ from mcpd.protocol.jsonrpc import Message
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.supervisor import Slot
 
-from .call import Call, Client
+from .call import Call, Client, Request
 from .catalog import Catalog
 from .limits import Admission
 from .results import ResultStore
 
-VIEW_BYTES = 32 * 1024
 # A queue that is full empties at the pace of the upstream.
 OVERLOADED_RETRY_SECONDS = 1.0
 
@@ -35,8 +34,8 @@ class Place:
         served: how many clients ever have.
     """
 
-    def __init__(self, server: Server, around: Surroundings) -> None:
-        self.server = server
+    def __init__(self, server: Server, around: Surroundings, store: ResultStore) -> None:
+        self.server, self.timers, self.store = server, around.timers, store
         self.slot = Slot(server, around)
         self.admission: Admission[Call] = Admission(server.limits.in_flight)
         self.catalog = Catalog(self.slot, functools.partial(_start, around.nursery), server.tools)
@@ -105,7 +104,7 @@ class Broker:
 
     def _add(self, server: Server) -> None:
         if server.enabled and server.transport == "stdio":
-            self.places[server.name] = Place(server, self._around)
+            self.places[server.name] = Place(server, self._around, self._store)
 
     # -- finding ---------------------------------------------------------------------------------
 
@@ -141,38 +140,25 @@ class Broker:
 
     # -- calling ---------------------------------------------------------------------------------
 
-    def call(
-        self,
-        client: Client,
-        request_id: bytes,
-        server: str,
-        tool: str,
-        arguments: bytes,
-        *,
-        meta: Mapping[str, Raw] | None = None,
-        max_bytes: int = VIEW_BYTES,
-        timeout_seconds: float | None = None,
-    ) -> Call:
+    def call(self, client: Client, request_id: bytes, request: Request) -> Call:
         """Send a tool call on its way; its outcome goes to the client.
 
         Raises:
             McpdError: It cannot even begin.
         """
-        place = self.places.get(server)
+        place = self.places.get(request.server)
         if place is None:
-            raise self.why_not(server)
+            raise self.why_not(request.server)
         if self._closing:
-            raise ShuttingDown("the daemon is stopping", server=server, may_have_run=False)
-        if not place.catalog.allows(tool):
-            raise Denied(f"tool '{tool[:200]}' of server '{server}' is denied by its entry", server=server)
+            raise ShuttingDown("the daemon is stopping", server=request.server, may_have_run=False)
+        tool, catalog = request.tool, place.catalog
+        if not catalog.allows(tool):
+            name = request.server
+            raise Denied(f"tool '{tool[:200]}' of server '{name}' is denied by its entry", server=name)
         if client.key not in place.clients:
             place.use(client.key)
-        call = Call(
-            place, client, request_id, tool, arguments,
-            meta=meta, max_bytes=max_bytes, timeout_seconds=timeout_seconds,
-            timers=self._around.timers, store=self._store,
-        )  # fmt: skip
-        listing = place.catalog.known("tools")
+        call = Call(place, client, request_id, request, self._around.mover.time())
+        listing = catalog.tools
         if listing is None or tool in listing.names or listing.incomplete or listing.set_aside:
             self._begin(place, call)
         else:

@@ -9,7 +9,7 @@ Spec: 2025-11-25 and 2026-07-28 server/tools; basic/utilities/progress and /canc
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Protocol
 
 import msgspec
@@ -17,22 +17,24 @@ import trio
 from msgspec import Raw
 
 from mcpd.errors import CallTimeout, InputRequired, McpdError, ServerProtocol
-from mcpd.protocol import bounding, mcp
+from mcpd.protocol import bounding, splicing
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
-from mcpd.timers import Timer, Timers
+from mcpd.timers import Timers
 from mcpd.upstream.channel import Exchange
+from mcpd.upstream.lifecycle import State
 from mcpd.upstream.supervisor import Slot
 
 from .limits import Admission
 from .results import ResultStore
 
+# The view that a client gets unless it asks for another.
+VIEW_BYTES = 32 * 1024
+
 Parts = tuple[bytes | bytearray | memoryview, ...]
 
 # Where a call is: not admitted yet, waiting for a place, or with its upstream's slot.
 NEW, QUEUED, PLACED = "new", "queued", "placed"
-
-_head = msgspec.json.Decoder(mcp.ResultHead).decode
 
 
 class Client(Protocol):
@@ -52,56 +54,67 @@ class Client(Protocol):
         """Take the `params` of a progress notification, with the client's own token."""
 
 
+class Request(msgspec.Struct, gc=False):
+    """What a client asks: the `params` of mcpd/call."""
+
+    server: str
+    tool: str
+    arguments: Raw = Raw(b"{}")
+    timeout: float | None = None
+    max_bytes: int = VIEW_BYTES
+    meta: dict[str, Raw] | None = msgspec.field(name="_meta", default=None)
+
+
 class Place(Protocol):
     """What a call needs to know of its upstream's place in the broker."""
 
     slot: Slot
     admission: Admission[Call]
+    timers: Timers
+    store: ResultStore
 
     def refusal(self, call: Call, error: Raw) -> bytes | None:
         """Return the error to give instead of the upstream's own, or None to pass that on."""
 
 
 class Call(Exchange):
-    """A call in one of its phases: queued, waiting for a start, sent, over."""
+    """A call in one of its phases: not admitted yet, queued, with its slot, over.
+
+    Attributes:
+        request_id: the client's id, as it wrote it.
+        request: what was asked.
+        incarnation: who it was sent to; 0 before that.
+        over: it has had its one outcome.
+    """
 
     __slots__ = (
-        "_arguments", "_client", "_deadline", "_latest", "_max_bytes", "_meta", "_phase", "_place", "_seconds",
-        "_store", "_timer", "_timers", "_token", "explicit", "incarnation", "over", "request_id", "tool",
+        "_client", "_deadline", "_extended", "_latest", "_phase", "_place", "_seconds", "_token",
+        "incarnation", "over", "request", "request_id",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        place: Place,
-        client: Client,
-        request_id: bytes,
-        tool: str,
-        arguments: bytes,
-        *,
-        meta: Mapping[str, Raw] | None,
-        max_bytes: int,
-        timeout_seconds: float | None,
-        timers: Timers,
-        store: ResultStore,
-    ) -> None:
-        super().__init__()
-        self._place, self._client, self.request_id, self.tool = place, client, request_id, tool
-        self._arguments, self._meta, self._max_bytes = arguments, meta, max_bytes
+    def __init__(self, place: Place, client: Client, request_id: bytes, request: Request, now: float) -> None:
+        self.id = self.frame = b""
+        self._place, self._client, self.request_id, self.request = place, client, request_id, request
+        meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
-        self._timers, self._store = timers, store
         self.incarnation = 0
-        self.over = False
+        self.over = self._extended = False
         self._phase = NEW
         limits = place.slot.server.timeout
-        self.explicit = timeout_seconds is not None
-        self._seconds = min(limits.call_seconds if timeout_seconds is None else timeout_seconds, limits.max_seconds)
-        now = trio.current_time()
-        self._deadline = now + self._seconds
-        if not self.explicit and place.slot.session is None:
+        seconds = request.timeout
+        if seconds is None:
+            seconds = limits.call_seconds
             # The start has a limit of its own; what is left of it must not eat the call's time.
-            self._deadline += limits.start_seconds
+            self._extended = place.slot.state is not State.READY
+        self._seconds = seconds if seconds < limits.max_seconds else limits.max_seconds
+        self._deadline = now + self._seconds + (limits.start_seconds if self._extended else 0.0)
         self._latest = now + limits.max_seconds
-        self._timer: Timer = timers.at(self._deadline, self._due)
+        place.timers.watch(self._deadline, self)
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        return self.request.tool
 
     # -- on its way ------------------------------------------------------------------------------
 
@@ -110,9 +123,11 @@ class Call(Exchange):
         admitted = self._place.admission.admit(self._client.key, self)
         if admitted is None:
             return False
-        self._phase = QUEUED
         if admitted:
-            self.go()
+            self._phase = PLACED
+            self._place.slot.submit(self)
+        else:
+            self._phase = QUEUED
         return True
 
     def go(self) -> None:
@@ -123,13 +138,18 @@ class Call(Exchange):
     def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
         """Write the request for what was agreed; its time begins to run."""
         self.incarnation = session.incarnation
-        if not self.explicit and self._deadline > (limit := trio.current_time() + self._seconds):
-            self._deadline = limit
-            self._timer.cancel()
-            self._timer = self._timers.at(limit, self._due)
+        if self._extended:
+            self._restart_clock()
         token = request_id if self._token is not None else None
-        meta = sessions.meta(session, token, self._meta)
-        return b'"tools/call"', sessions.call_params(msgspec.json.encode(self.tool), self._arguments, meta)
+        meta = sessions.meta(session, token, self.request.meta)
+        name = msgspec.json.encode(self.request.tool)
+        return b'"tools/call"', sessions.call_params(name, bytes(self.request.arguments), meta)
+
+    def _restart_clock(self) -> None:
+        """Count the time from now on, which is when it is sent."""
+        self._extended = False
+        self._deadline = trio.current_time() + self._seconds
+        self._place.timers.at(self._deadline, self.due)
 
     def cancel(self, reason: str) -> None:
         """Give it up because the client does not want it any more; nobody is answered. Idempotent."""
@@ -144,12 +164,12 @@ class Call(Exchange):
             return False
         return self._place.slot.give_up(self, reason, timed_out=timed_out)
 
-    def _due(self) -> None:
-        """Time out, unless progress has moved the deadline."""
+    def due(self) -> None:
+        """Time out, unless the deadline has been moved since it was set."""
         if self.over:
             return
         if self._deadline > trio.current_time():
-            self._timer = self._timers.at(self._deadline, self._due)
+            self._place.timers.watch(self._deadline, self)
             return
         waited, slot = not self.id, self._place.slot
         began = self._abandon("timed out", timed_out=True)
@@ -169,7 +189,7 @@ class Call(Exchange):
 
     def on_progress(self, params: Raw) -> None:
         """Pass progress on with the client's token; it proves that the call is worth waiting for."""
-        if not self.explicit:
+        if self.request.timeout is None:
             self._deadline = min(max(self._deadline, trio.current_time() + self._seconds), self._latest)
         if self._token is None:
             return
@@ -183,7 +203,6 @@ class Call(Exchange):
     def on_result(self, result: Raw) -> None:
         """Cut the result to the client's view and answer."""
         try:
-            self._check_complete(result)
             parts = self._view(result)
         except McpdError as problem:
             problem.server = self._place.slot.server.name
@@ -206,29 +225,29 @@ class Call(Exchange):
             self._finish("failed" if ran is None else "unknown" if ran else "not_sent")
             self._client.refused(self, msgspec.json.encode(problem.to_error()))
 
-    def _check_complete(self, result: Raw) -> None:
+    def _check_complete(self, head: splicing.Head) -> None:
         """Spec: 2026-07-28, "resultType"; one that is missing reads `complete`."""
-        try:
-            kind = _head(result).resultType
-        except (msgspec.MsgspecError, RecursionError):
+        kind = bytes(head.result_type)
+        if kind in (b"", b'"complete"', b"null"):
             return
-        if kind == "input_required":
+        if kind == b'"input_required"':
             hint = "call it from a host that can ask its user"
             raise InputRequired(f"'{self.tool}' asks for input that this client cannot give", hint=hint)
-        if kind != "complete":
-            raise ServerProtocol(f"the answer is of an unknown type: {kind[:60]!r}")
+        raise ServerProtocol(f"the answer is of an unknown type: {kind[:60].decode('utf-8', 'replace')}")
 
     def _view(self, result: Raw) -> Parts:
-        if not bounding.needs_cut(result, self._max_bytes):
+        head = splicing.look(result)
+        self._check_complete(head)
+        if not bounding.needs_cut(result, self.request.max_bytes):
             size = len(result)
             view = b'{"incarnation":%d,"bytes":%d,"shown":%d,"truncated":false}' % (self.incarnation, size, size)
-            parts = bounding.with_meta(result, b"mcpd/view", view)
+            parts = splicing.with_meta(result, b"mcpd/view", view, head)
             return (parts,) if isinstance(parts, bytes) else tuple(parts)
         whole = bounding.split(result)
-        page = bounding.page(whole, 0, self._max_bytes)
+        page = bounding.page(whole, 0, self.request.max_bytes)
         described: dict[str, object] = {"incarnation": self.incarnation}
         if page.shown < whole.bytes:
-            described["handle"] = self._store.put(whole, None, trio.current_time(), os.urandom(12).hex())
+            described["handle"] = self._place.store.put(whole, None, trio.current_time(), os.urandom(12).hex())
         return (bounding.view(whole, page, described),)
 
     def _finish(self, outcome: str) -> None:
@@ -236,7 +255,7 @@ class Call(Exchange):
         if self.over:
             return
         self.over = True
-        self._timer.cancel()
+        self._place.timers.died()
         self._place.slot.outcomes[outcome] += 1
         if self._phase is not PLACED:
             return

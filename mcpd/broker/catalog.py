@@ -73,6 +73,12 @@ class Catalog:
         self._walks: dict[str, trio.Event] = {}
         self._failed: dict[str, McpdError] = {}
         self._revision = 0
+        self._open = policy.allow == ("*",) and not policy.deny
+
+    @property
+    def tools(self) -> Listing | None:
+        """The tools that are at hand, fresh or not."""
+        return self._known.get("tools")
 
     def known(self, kind: str) -> Listing | None:
         """Return what is at hand, fresh or not, without asking anybody."""
@@ -80,9 +86,9 @@ class Catalog:
 
     def allows(self, tool: str) -> bool:
         """Whether the configuration lets a tool be seen and called; deny wins."""
-        allow, deny = self._policy.allow, self._policy.deny
-        if allow == ("*",) and not deny:
+        if self._open:
             return True
+        allow, deny = self._policy.allow, self._policy.deny
         return any(fnmatchcase(tool, glob) for glob in allow) and not any(fnmatchcase(tool, glob) for glob in deny)
 
     def on_notification(self, message: Message) -> None:

@@ -23,7 +23,7 @@ from mcpd.errors import McpdError, TooLarge, first_leaf
 from mcpd.mover import Mover
 from mcpd.protocol import jsonrpc
 from mcpd.protocol.framing import FrameDecoder, Overlong
-from mcpd.protocol.jsonrpc import Message, NotJsonRpc
+from mcpd.protocol.jsonrpc import NotJsonRpc, Request
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 # With this much unread a client is not asked for more.
@@ -34,7 +34,7 @@ STALLED_SECONDS = 30.0
 class Control(Protocol):
     """What the requests of a connection are handed to."""
 
-    def request(self, connection: Connection, request_id: bytes, message: Message) -> None:
+    def request(self, connection: Connection, request_id: bytes, message: Request) -> None:
         """Handle one request; raise McpdError to refuse it."""
 
     def left(self, connection: Connection) -> None:
@@ -69,10 +69,10 @@ class Connection:
         self.closed = False
         self._control, self._nursery, self._mover = control, nursery, mover
         self._decoder = FrameDecoder(MAX_LINE_BYTES)
+        self._room: trio.Event | None = None
         self._last = False  # nothing more is read; what is owed is written, then it is closed
         fd = sock.detach()
         self._stream = mover.open(fd, fd, self._on_bytes, self._on_end, self._on_crash)
-        self._stream.on_room = self._on_room
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -83,17 +83,18 @@ class Connection:
                 return
             self._on_line(frame)
         if self._stream.out_bytes > HIGH_WATER_BYTES:
-            self._stream.pause()
+            self._hold()
 
     def _on_line(self, line: bytes) -> None:
         try:
-            message = jsonrpc.decode(line)
+            message = jsonrpc.decode_request(line)
         except NotJsonRpc as problem:
             self._refuse(b"null", jsonrpc.PARSE_ERROR, f"not a JSON-RPC message: {problem}")
             return
         request_id = bytes(message.id)
         if not message.method:
-            if not (message.result or message.error):
+            # An answer, perhaps; but nothing was asked of this client.
+            if b'"result"' not in line and b'"error"' not in line:
                 self._refuse(request_id or b"null", jsonrpc.INVALID_REQUEST, "a request needs a method")
         elif not request_id:
             self._notified(message)
@@ -107,7 +108,7 @@ class Connection:
             except McpdError as problem:
                 self.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
 
-    def _notified(self, message: Message) -> None:
+    def _notified(self, message: Request) -> None:
         if message.method != "notifications/cancelled":
             return
         with contextlib.suppress(msgspec.MsgspecError, RecursionError, KeyError):
@@ -133,12 +134,9 @@ class Connection:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def send(self, *parts: bytes | bytearray | memoryview) -> None:
-        """Queue one line, given in parts and without its newline."""
-        if len(parts) == 1:
-            self._stream.write(b"%b\n" % parts[0])
-        else:
-            self._stream.write(*parts, b"\n")
+    def send(self, line: bytes) -> None:
+        """Queue one line, given without its newline."""
+        self._stream.write(b"%b\n" % line)
 
     def answer(self, request_id: bytes, result: object) -> None:
         """Answer a request with a result that is still to be encoded."""
@@ -151,9 +149,9 @@ class Connection:
         request_id = call.request_id
         self.calls.pop(request_id, None)
         if len(parts) == 1:
-            self._stream.write(b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (request_id, parts[0]))
+            self.send(jsonrpc.answer(request_id, parts[0]))  # type: ignore[arg-type]  # a single part is bytes
         else:
-            self._stream.write(b'{"jsonrpc":"2.0","id":%b,"result":' % request_id, *parts, b"}\n")
+            self._stream.write_all((b'{"jsonrpc":"2.0","id":%b,"result":' % request_id, *parts, b"}\n"))
         if self._last:
             self._settle()
 
@@ -177,10 +175,12 @@ class Connection:
         """Whether the client has not read for so long, with a full outbox, that it is to be closed."""
         return self._stream.out_bytes > HIGH_WATER_BYTES and now - self._stream.wrote_at > STALLED_SECONDS
 
-    @property
-    def owes(self) -> bool:
-        """Whether bytes wait for the client to read."""
-        return self._stream.out_bytes > 0
+    async def flushed(self) -> None:
+        """Wait until the client has taken all that is queued for it, or has left."""
+        while self._stream.out_bytes:
+            self._room = self._room or trio.Event()
+            self._stream.on_room = self._on_room
+            await self._room.wait()
 
     @property
     def buffered(self) -> int:
@@ -219,7 +219,16 @@ class Connection:
 
     # -- the end ---------------------------------------------------------------------------------
 
+    def _hold(self) -> None:
+        """Read no more until the client has taken what is queued for it."""
+        self._stream.on_room = self._on_room
+        self._stream.pause()
+
     def _on_room(self) -> None:
+        self._stream.on_room = None
+        if self._room is not None:
+            self._room.set()
+            self._room = None
         if self._last:
             self._settle()
         else:
@@ -237,12 +246,16 @@ class Connection:
 
     def _leave_when_done(self) -> None:
         self._last = True
-        self._stream.pause()
+        self._hold()
         self._settle()
 
     def _settle(self) -> None:
         """Close once nothing is owed to a client that sends no more."""
-        if self._last and not self.calls and not self._stream.out_bytes:
+        if not self._last or self.calls:
+            return
+        if self._stream.out_bytes:
+            self._stream.on_room = self._on_room
+        else:
             self.close()
 
     def close(self) -> None:
@@ -251,6 +264,7 @@ class Connection:
             return
         self.closed = True
         self._stream.close()
+        self._on_room()
         for call in list(self.calls.values()):
             if isinstance(call, Call):
                 call.cancel("the client has left")

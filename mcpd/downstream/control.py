@@ -17,12 +17,12 @@ import trio
 from msgspec import Raw, Struct
 
 from mcpd import __version__
-from mcpd.broker.broker import VIEW_BYTES, Broker
+from mcpd.broker.broker import Broker
+from mcpd.broker.call import VIEW_BYTES, Request
 from mcpd.broker.results import ResultStore
 from mcpd.errors import BadRequest, Denied, McpdError
 from mcpd.logs import Recent
 from mcpd.protocol import bounding, jsonrpc
-from mcpd.protocol.jsonrpc import Message
 
 from . import rows
 from .commands import Commands
@@ -31,21 +31,8 @@ from .lists import ListParams, Lists
 from .tail import LogParams, Tail
 
 FEATURES = ("cli", "logs", "fetch", "progress", "cancel")
-# A client that asks for more than any result can have gets all of it.
-MAX_VIEW_BYTES = 64 * 1024 * 1024
 
 P = TypeVar("P")
-
-
-class CallParams(Struct, gc=False):
-    """`params` of mcpd/call."""
-
-    server: str
-    tool: str
-    arguments: Raw = Raw(b"{}")
-    timeout: float | None = None
-    max_bytes: int = VIEW_BYTES
-    meta: dict[str, Raw] | None = msgspec.field(name="_meta", default=None)
 
 
 class FetchParams(Struct):
@@ -86,7 +73,7 @@ def _decoder(kind: type[P]) -> Callable[[bytes | Raw], P]:
     return msgspec.json.Decoder(kind).decode
 
 
-_call_params = _decoder(CallParams)
+_call_params = _decoder(Request)
 
 
 def read_params(method: str, decode: Callable[[bytes | Raw], P], params: Raw) -> P:
@@ -99,6 +86,24 @@ def read_params(method: str, decode: Callable[[bytes | Raw], P], params: Raw) ->
         return decode(params or b"{}")
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise BadRequest(f"{method}: {str(problem)[:1].lower()}{str(problem)[1:]}") from None
+
+
+def checked(request: Request) -> Request:
+    """Return a request whose values make sense.
+
+    Raises:
+        BadRequest: They do not.
+    """
+    arguments = request.arguments
+    if bytes(memoryview(arguments)[:1]) != b"{":
+        if bytes(arguments) != b"null":
+            raise BadRequest("mcpd/call: arguments must be an object")
+        request.arguments = Raw(b"{}")
+    if request.timeout is not None and not request.timeout > 0:
+        raise BadRequest("mcpd/call: timeout must be a number of seconds over 0")
+    if request.max_bytes < 1:
+        raise BadRequest("mcpd/call: max_bytes must be at least 1")
+    return request
 
 
 class Control:
@@ -153,7 +158,7 @@ class Control:
 
     # -- what connections hand over --------------------------------------------------------------
 
-    def request(self, connection: Connection, request_id: bytes, message: Message) -> None:
+    def request(self, connection: Connection, request_id: bytes, message: jsonrpc.Request) -> None:
         """Handle one request.
 
         Raises:
@@ -185,26 +190,13 @@ class Control:
     # -- calls -----------------------------------------------------------------------------------
 
     def _call(self, connection: Connection, request_id: bytes, params: Raw) -> None:
-        p = read_params("mcpd/call", _call_params, params)
-        arguments = bytes(p.arguments)
-        if arguments[:1] != b"{":
-            if arguments != b"null":
-                raise BadRequest("mcpd/call: arguments must be an object")
-            arguments = b"{}"
-        if p.timeout is not None and not p.timeout > 0:
-            raise BadRequest("mcpd/call: timeout must be a number of seconds over 0")
-        if p.max_bytes < 1:
-            raise BadRequest("mcpd/call: max_bytes must be at least 1")
-        call = self._broker.call(
-            connection, request_id, p.server, p.tool, arguments,
-            meta=p.meta, max_bytes=min(p.max_bytes, MAX_VIEW_BYTES), timeout_seconds=p.timeout,
-        )  # fmt: skip
+        call = self._broker.call(connection, request_id, checked(read_params("mcpd/call", _call_params, params)))
         if not call.over:
             connection.calls[request_id] = call
 
     def _fetch(self, connection: Connection, request_id: bytes, p: FetchParams) -> None:
         whole = self._store.get(p.handle, None, trio.current_time())
-        page = bounding.page(whole, p.offset, min(max(p.max_bytes, 1), MAX_VIEW_BYTES))
+        page = bounding.page(whole, p.offset, max(p.max_bytes, 1))
         connection.send(jsonrpc.answer(request_id, bounding.view(whole, page, {"handle": p.handle})))
 
     def _cli(self, connection: Connection, request_id: bytes, p: CliParams) -> None:

@@ -26,9 +26,9 @@ MAX_STEPS = 64
 # What an error lists of the names that there are.
 MAX_NAMES = 12
 
-_INDEX = re.compile(r"\[(-?[0-9]{1,9})\]")
-_QUOTED = re.compile(r'\[("(?:[^"\\]|\\.)*")\]')
-_NAME = re.compile(r"[^.\[\]\"]+")
+# An index, a quoted name, a name. Compiled when the first path comes.
+_STEP = r'\[(?P<index>-?[0-9]{1,9})\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]|(?P<dot>\.?)(?P<name>[^.\[\]"]+)'
+_NAME = r'[^.\[\]"]+'
 
 
 class Missing(Exception):
@@ -61,17 +61,18 @@ def parse_path(path: str) -> tuple[Step, ...]:
 
 
 def _step(path: str, position: int) -> tuple[Step, int]:
-    if found := _INDEX.match(path, position):
-        return int(found[1]), found.end()
-    if found := _QUOTED.match(path, position):
-        try:
-            return msgspec.json.decode(found[1], type=str), found.end()
-        except msgspec.DecodeError:
-            raise _no_path(path, position) from None
-    dot = path.startswith(".", position)
-    if dot != bool(position) or not (found := _NAME.match(path, position + dot)):
+    found = re.compile(_STEP).match(path, position)
+    # A dot stands between a name and what is before it.
+    if found is None or (found["name"] and bool(found["dot"]) is not bool(position)):
         raise _no_path(path, position)
-    return found[0], found.end()
+    if found["index"]:
+        return int(found["index"]), found.end()
+    if found["name"]:
+        return found["name"], found.end()
+    try:
+        return msgspec.json.decode(found["quoted"], type=str), found.end()
+    except (msgspec.DecodeError, ValueError):
+        raise _no_path(path, position) from None
 
 
 def _no_path(path: str, position: int) -> BadRequest:
@@ -79,7 +80,7 @@ def _no_path(path: str, position: int) -> BadRequest:
     where = f"at {one_line(path[position:], 20)}" if position < len(path) else "at its end"
     return BadRequest(
         f"--field {shown} is no path: something is wrong {where}",
-        hint="--field structuredContent.items[0].id or --field content[0].text",
+        hint="write --field structuredContent.items[0].id or --field content[0].text",
     )
 
 
@@ -112,7 +113,8 @@ def _inside(value: Raw, step: Step, before: Sequence[Step]) -> Raw:
                 return elements[step]
             raise Missing(missing, f"{there} has {_count(len(elements))}")
         case "an array", _:
-            raise Missing(missing, f"{there} is an array of {_count(len(rawjson.elements(value, there)))}: write {there}[0]")
+            count = _count(len(rawjson.elements(value, there)))
+            raise Missing(missing, f"{there} is an array of {count}: write {there}[0]")
         case _:
             raise Missing(missing, f"{there} is {kind}")
 
@@ -123,7 +125,7 @@ def spelled(steps: Sequence[Step]) -> str:
     for step in steps:
         if isinstance(step, int):
             path += f"[{step}]"
-        elif _NAME.fullmatch(step):
+        elif re.fullmatch(_NAME, step):
             path += f".{step}" if path else step
         else:
             path += f"[{msgspec.json.encode(step).decode()}]"

@@ -95,6 +95,11 @@ class Listener:
             self._control.counters["half_lines"] += 1
             max(connections, key=lambda one: one.buffered).close()
 
+    async def flushed(self) -> None:
+        """Wait until every client has read what it was told."""
+        for one in list(self._control.connections.values()):
+            await one.flushed()
+
     def drop_all(self) -> None:
         """Close every connection."""
         for one in list(self._control.connections.values()):

@@ -21,16 +21,17 @@ LEAST_COLUMN = 10
 NEAR_CANDIDATES = 500
 NEAR_CHARACTERS = 100
 
-_ASCII_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+# Compiled when they are first needed: the daemon is to listen before that.
+_ASCII_CONTROL = "[\x00-\x08\x0b-\x1f\x7f]"
 # No part of an expression can run past a control character, so that hostile text is read once. What has
 # no proper end loses its introducer only: then it is text like any other.
-_CONTROL = re.compile(
+_CONTROL = (
     "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\\\|\x9c)"  # OSC, DCS …: titles, links
     "|\x1b[ -/]*[0-~]"  # other escape sequences
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
-_HIDDEN = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_HIDDEN = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 
 
 class Output(Struct, frozen=True):
@@ -47,9 +48,9 @@ def clean(text: str) -> str:
     Control characters other than newline and tab are gone, with the sequences that they begin;
     bidirectional controls and tag characters are spelled out as `<U+202E>`.
     """
-    if text.isascii() and not _ASCII_CONTROL.search(text):
+    if text.isascii() and not re.search(_ASCII_CONTROL, text):
         return text
-    return _HIDDEN.sub(_spelled, _CONTROL.sub("", text))
+    return re.sub(_HIDDEN, _spelled, re.sub(_CONTROL, "", text))
 
 
 def _spelled(found: re.Match[str]) -> str:
@@ -58,7 +59,7 @@ def _spelled(found: re.Match[str]) -> str:
 
 def one_line(text: str, limit: int | None = None) -> str:
     """Return the text cleaned, in one line with single spaces, and cut to `limit` characters."""
-    # Nothing behind this point of a long text can still be shown.
+    # White space and control sequences go, but a server's megabyte is not worth looking at for a line.
     cut = text if limit is None else text[: 8 * limit + 1000]
     line = " ".join(clean(cut.replace("\r", "\n")).split())
     return line if limit is None or len(line) <= limit else line[: limit - 1] + ELLIPSIS
@@ -163,12 +164,12 @@ def listed(names: Sequence[str], word: str = "and") -> str:
     return f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
-def near(name: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that was probably meant, if any is near enough."""
+def near(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the candidate that was probably meant, if any is near enough: 1 is the very name."""
     import difflib
     from itertools import islice
 
     short = [candidate for candidate in islice(candidates, NEAR_CANDIDATES) if len(candidate) <= NEAR_CHARACTERS]
     folded = {candidate.casefold(): candidate for candidate in reversed(short)}
-    found = difflib.get_close_matches(name[:NEAR_CHARACTERS].casefold(), folded, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name[:NEAR_CHARACTERS].casefold(), folded, n=1, cutoff=cutoff)
     return folded[found[0]] if found else None

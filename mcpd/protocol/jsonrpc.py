@@ -56,6 +56,27 @@ def decode(line: bytes | bytearray | memoryview) -> Message:
         raise NotJsonRpc("nested too deeply") from None
 
 
+class Request(Struct, gc=False):
+    """One line of a client: a request or a notification; absent members are empty."""
+
+    id: Raw = ABSENT
+    method: str = ""
+    params: Raw = ABSENT
+
+
+_decode_request = msgspec.json.Decoder(Request).decode
+
+
+def decode_request(line: bytes) -> Request:
+    """Decode the envelope of a line that should be a request or a notification; raises as `decode`."""
+    try:
+        return _decode_request(line)
+    except (msgspec.MsgspecError, ValueError) as problem:
+        raise NotJsonRpc(str(problem)) from None
+    except RecursionError:
+        raise NotJsonRpc("nested too deeply") from None
+
+
 # An id near either end of a line that cannot be decoded as a whole.
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*[,}]')
 

@@ -51,12 +51,6 @@ class VersionData(Struct):
     supported: list[str] = []
 
 
-class ResultHead(Struct):
-    """What decides how a result is treated."""
-
-    resultType: str = "complete"
-
-
 class Progress(Struct):
     """`params` of `notifications/progress`; the rest of them is passed on as it came."""
 

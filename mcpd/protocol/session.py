@@ -58,6 +58,7 @@ def stamp(revision: str) -> bytes:
 
 
 _STAMPS = {revision: stamp(revision) for revision in mcp.MODERN}
+_BARE: dict[str, bytes] = {revision: b"{%b}" % members for revision, members in _STAMPS.items()}
 
 
 def meta(session: Session, token: bytes | None = None, extra: Mapping[str, Raw] | None = None) -> bytes | None:
@@ -68,6 +69,8 @@ def meta(session: Session, token: bytes | None = None, extra: Mapping[str, Raw] 
         token: the progress token to ask with (JSON), already ours.
         extra: what the client sent; its progress token and protocol keys never pass.
     """
+    if token is None and not extra:
+        return _BARE.get(session.revision)
     parts = [_STAMPS[session.revision]] if session.modern else []
     if token is not None:
         parts.append(b'"progressToken":%b' % token)

@@ -27,20 +27,33 @@ MAX_MEMBERS = 64
 Part = bytes | memoryview
 
 
-class _Top(Struct, gc=False):
+class Head(Struct, gc=False):
+    """The members of a result that a broker looks at; absent ones are empty."""
+
     meta: Raw = msgspec.field(name="_meta", default=ABSENT)
+    result_type: Raw = msgspec.field(name="resultType", default=ABSENT)
 
 
-_TOP = msgspec.json.Decoder(_Top)
+_HEAD = msgspec.json.Decoder(Head)
 
 
-def with_meta(result: bytes | Raw, key: bytes, value: bytes) -> bytes | list[Part]:
+def look(result: bytes | Raw) -> Head:
+    """Return the head of a result.
+
+    Raises:
+        ServerProtocol: It is no JSON object.
+    """
+    return rawjson.decode(_HEAD, result, "the result", "an object")
+
+
+def with_meta(result: bytes | Raw, key: bytes, value: bytes, head: Head | None = None) -> bytes | list[Part]:
     """Return a result with one more member in its `_meta`, all else bit-exact.
 
     Args:
         result: the JSON of a result.
         key: the name of the member, which needs no escapes.
         value: its JSON.
+        head: what `look` has found, if that is known already.
 
     Returns:
         The JSON, or its parts where it is too long to copy; they share the memory of `result`.
@@ -48,7 +61,7 @@ def with_meta(result: bytes | Raw, key: bytes, value: bytes) -> bytes | list[Par
     Raises:
         ServerProtocol: It is no JSON object, or has a `_meta` that is no object.
     """
-    meta = rawjson.decode(_TOP, result, "the result", "an object").meta
+    meta = (head or look(result)).meta
     if meta:
         return _merged(result, meta_members(meta) | {key.decode(): Raw(value)})
     if len(result) > COPY_BYTES:
@@ -58,10 +71,10 @@ def with_meta(result: bytes | Raw, key: bytes, value: bytes) -> bytes | list[Par
     text = bytes(result)
     if not text.isascii():
         rawjson.require_utf8(text)
-    head = text[: text.rindex(b"}")].rstrip()
+    body = text[: text.rindex(b"}")].rstrip()
     # Before the closing brace of an object, an opening one can only be its own.
-    comma = b"" if head.endswith(b"{") else b","
-    return b'%b%b"_meta":{"%b":%b}}' % (head, comma, key, value)
+    comma = b"" if body.endswith(b"{") else b","
+    return b'%b%b"_meta":{"%b":%b}}' % (body, comma, key, value)
 
 
 def _spliced(result: memoryview, member: bytes) -> list[Part]:

@@ -13,6 +13,9 @@ from mcpd.config.model import Server
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 
+from . import channel
+from .stdio import Owner, Ring, StdioTransport
+
 
 class Log(Protocol):
     """Where events go: `noun.past_verb` and facts."""
@@ -34,12 +37,41 @@ class Eras(Protocol):
         """Remember, or forget."""
 
 
+class Transport(channel.Transport, Protocol):
+    """One process and its pipes, as an incarnation uses it; `StdioTransport` says what each does."""
+
+    over: bool
+    problem: Exception | None
+
+    @property
+    def pid(self) -> int:
+        """The leader's pid."""
+
+    def kill(self) -> None:
+        """End the process now."""
+
+    async def exits_within(self, seconds: float) -> bool:
+        """Say whether the leader exits within that time."""
+
+    async def end(self, eof_seconds: float, term_seconds: float) -> str | None:
+        """Leave nothing of it; say how it ended."""
+
+
+class Spawn(Protocol):
+    """Starts a process and its transport."""
+
+    def __call__(
+        self, mover: Mover, timers: Timers, owner: Owner, ring: Ring, launch: Launch, max_bytes: int, framing: str
+    ) -> Transport:
+        """Start; raises ServerUnavailable."""
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What every slot shares.
 
     `nursery` is where the incarnations run; `launch` expands an entry into what to start, and raises
-    McpdError; `jitter` gives a random number between 0 and 1.
+    McpdError; `jitter` gives a random number between 0 and 1; `spawn` starts a transport.
     """
 
     mover: Mover
@@ -49,3 +81,4 @@ class Surroundings:
     jitter: Callable[[], float]
     log: Log
     eras: Eras
+    spawn: Spawn = StdioTransport

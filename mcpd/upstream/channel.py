@@ -218,14 +218,15 @@ class Channel:
             self._batch(line)
             return
         kind, exchange, message = self._peer.receive(line)
-        self._dispatch(kind, exchange, message)
+        if kind is Kind.RESULT:
+            exchange.on_result(message.result)  # type: ignore[union-attr]  # there is one, by the kind
+        else:
+            self._dispatch(kind, exchange, message)
         if self.on_idle is not None and not self._peer.pending:
             self.on_idle()
 
     def _dispatch(self, kind: Kind, exchange: Exchange | None, message: Message) -> None:
-        if kind is Kind.RESULT:
-            exchange.on_result(message.result)  # type: ignore[union-attr]  # there is one, by the kind
-        elif kind is Kind.NOTIFICATION:
+        if kind is Kind.NOTIFICATION:
             self._notified(message)
         elif kind is Kind.ERROR:
             exchange.on_error(message.error)  # type: ignore[union-attr]  # as above

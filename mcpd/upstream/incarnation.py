@@ -14,15 +14,14 @@ from mcpd.config.expand import Launch
 from mcpd.config.model import Server
 from mcpd.config.redact import Redactor
 from mcpd.errors import McpdError, ServerLost, ServerProtocol, ServerUnavailable, ShuttingDown, Stopping, final
-from mcpd.mover import Mover
 from mcpd.protocol import negotiate
 from mcpd.protocol.jsonrpc import ErrorView, Message, read_error
 from mcpd.protocol.negotiate import Answer, Ask, Ended, Outcome, Refusal, Respawn, Silence, Tell
 from mcpd.protocol.session import Session
-from mcpd.timers import Timers
 
+from .around import Surroundings, Transport
 from .channel import Channel, Exchange
-from .stdio import EXIT_SECONDS, Ring, StdioTransport
+from .stdio import EXIT_SECONDS, Ring
 
 # The slowest of the servers that are silent on the probe still get their `initialize` in time.
 PROBE_SECONDS = 10.0
@@ -93,18 +92,18 @@ class Incarnation:
         number: int,
         server: Server,
         owner: Owner,
-        mover: Mover,
-        timers: Timers,
+        around: Surroundings,
         followers: Collection[Callable[[str], None]] = (),
     ) -> None:
         self.number, self.server, self.ring = number, server, Ring(followers)
-        self._owner, self._mover, self._timers = owner, mover, timers
-        self.channel = Channel(timers, self._on_notification, server.limits.message_bytes)
+        self._owner, self._around, self._mover = owner, around, around.mover
+        self.channel = Channel(around.timers, self._on_notification, server.limits.message_bytes)
+        self.on_line = self.channel.on_line  # what the transport reads goes there straight
         self.session: Session | None = None
         self.costly_probe = False
         self.stopping = False
         self.probe: Exchange | None = None
-        self._transport: StdioTransport | None = None
+        self._transport: Transport | None = None
         self._launch: Launch | None = None
         self.redact = Redactor(frozenset())
         self._wake = trio.Event()
@@ -113,7 +112,7 @@ class Incarnation:
     @property
     def pid(self) -> int | None:
         """The leader's pid while there is one."""
-        return self._transport.process.pid if self._transport else None
+        return self._transport.pid if self._transport else None
 
     def stop(self, *, shutting_down: bool = False) -> None:
         """Ask it to drain and end; `run` returns when that is done. Idempotent."""
@@ -129,7 +128,7 @@ class Incarnation:
     def kill(self) -> None:
         """End the process now, without any politeness."""
         if self._transport is not None:
-            self._transport.process.kill()
+            self._transport.kill()
 
     async def run(self, launch: Launch, known_era: str | None) -> None:
         """Run from spawn to last exit.
@@ -228,17 +227,8 @@ class Incarnation:
         launch, server = self._launch, self.server
         if launch is None:
             raise ServerUnavailable("it was not said what to start")
-        self._transport = StdioTransport(
-            self._mover,
-            self._timers,
-            self,
-            self.ring,
-            argv=launch.argv,
-            env=launch.env,
-            cwd=launch.cwd,
-            max_bytes=server.limits.message_bytes,
-            framing=server.framing,
-        )
+        around, limit = self._around, server.limits.message_bytes
+        self._transport = around.spawn(self._mover, around.timers, self, self.ring, launch, limit, server.framing)
         self.channel.attach(self._transport)
 
     async def _how_it_ended(self) -> str:
@@ -249,13 +239,15 @@ class Incarnation:
         """Build the error of a failed start, the only one that shows stderr."""
         tail = "\n".join(line for _, line in self.ring.lines(TAIL_LINES))[-TAIL_CHARACTERS:]
         name = self.server.name
-        return ServerUnavailable(
+        problem = ServerUnavailable(
             self.redact.text(f"server '{name}' could not be started: {why}"),
             server=name,
             hint=f"mcpd logs {name}",
             may_have_run=False,
-            **({"stderr": self.redact.text(tail)} if tail else {}),
         )
+        if tail:
+            problem.details["stderr"] = self.redact.text(tail)
+        return problem
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -296,7 +288,7 @@ class Incarnation:
         """Say why it ended; its process has a moment to be seen leaving."""
         why = "it closed its output"
         if self._transport is not None:
-            if await self._transport.process.exits_within(EXIT_SECONDS):
+            if await self._transport.exits_within(EXIT_SECONDS):
                 why = await self._transport.end(0, 0) or why
             if self._transport.problem is not None:
                 why = f"mcpd failed to read its output: {self._transport.problem!r}"
@@ -323,10 +315,6 @@ class Incarnation:
             self._fail_rest(self._stopped)
 
     # -- what the transport hands over -----------------------------------------------------------
-
-    def on_line(self, line: bytes | bytearray) -> None:
-        """Take one line."""
-        self.channel.on_line(line)
 
     def on_overlong(self, head: bytes) -> None:
         """Fail the call it answers; a line that names none ends the run."""

@@ -15,7 +15,9 @@ from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
 from mcpd.timers import Timers
 
+from .around import Surroundings
 from .channel import Exchange
+from .incarnation import Incarnation
 
 PROBE_SECONDS = 5.0
 
@@ -54,3 +56,20 @@ class Probe(Exchange):
     def _silent(self) -> None:
         self._on_end()
         self._on_silence()
+
+
+def suspect(one: Incarnation, around: Surroundings, retire: Callable[[Incarnation], None]) -> None:
+    """Find out whether a server that let a call run out is still there; retire it if not.
+
+    `on_timeout` of its entry may say to retire it without asking, or to keep it whatever happens.
+    """
+    how, session = one.server.on_timeout, one.session
+    if how == "retire":
+        retire(one)
+    elif how == "probe" and one.probe is None and session is not None:
+
+        def over() -> None:
+            one.probe = None
+
+        one.probe = Probe(around.timers, over, lambda: retire(one))
+        one.channel.request(one.probe, session)

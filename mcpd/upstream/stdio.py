@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import trio
 
+from mcpd.config.expand import Launch
 from mcpd.mover import Mover
 from mcpd.protocol.framing import FrameDecoder, Overlong, encode_frame
 from mcpd.timers import Timers
@@ -101,24 +102,14 @@ class StdioTransport:
     """
 
     def __init__(
-        self,
-        mover: Mover,
-        timers: Timers,
-        owner: Owner,
-        ring: Ring,
-        *,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        cwd: str,
-        max_bytes: int,
-        framing: str,
+        self, mover: Mover, timers: Timers, owner: Owner, ring: Ring, launch: Launch, max_bytes: int, framing: str
     ) -> None:
         """Start the process.
 
         Raises:
             ServerUnavailable: It cannot be run.
         """
-        self.process = Process(argv, env, cwd)
+        self.process = Process(launch.argv, launch.env, launch.cwd)
         self.over = False
         self.problem: Exception | None = None
         self._mover, self._timers, self._owner = mover, timers, owner
@@ -129,6 +120,19 @@ class StdioTransport:
         self._out = mover.open(p.stdout, p.stdin, self._on_bytes, self._on_end, self._on_crash)
         self._err = mover.open(p.stderr, None, ring.append, lambda _: None, lambda _: None)
         mover.listen(p.pidfd, self._on_exit)
+
+    @property
+    def pid(self) -> int:
+        """The leader's pid."""
+        return self.process.pid
+
+    def kill(self) -> None:
+        """End the process now, without any politeness."""
+        self.process.kill()
+
+    async def exits_within(self, seconds: float) -> bool:
+        """Wait for the leader's exit, but not longer than that; say whether it came."""
+        return await self.process.exits_within(seconds)
 
     @property
     def backlog_bytes(self) -> int:

@@ -14,7 +14,7 @@ import trio
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
-from mcpd.errors import McpdError, ServerLost, ServerUnavailable, Stopping, final, first_leaf
+from mcpd.errors import McpdError, ServerLost, ServerUnavailable, Stopping, again_later, final, first_leaf
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 from mcpd.timers import Timer
@@ -24,7 +24,7 @@ from .around import Surroundings
 from .channel import Exchange
 from .incarnation import Incarnation
 from .lifecycle import Event, State
-from .probe import Probe
+from .probe import suspect
 
 # A call waits for a retry that is this near, and is told about one that is farther away.
 WAIT_FOR_RETRY_SECONDS = 2.0
@@ -86,8 +86,9 @@ class Slot:
 
     def submit(self, exchange: Exchange) -> None:
         """Send a request now, or as soon as the upstream is ready; it fails if that cannot be."""
-        self.used_at = trio.current_time()
-        if self.state is State.READY and (one := self.current) is not None and one.session is not None:
+        self.used_at = self._around.mover.time()
+        one = self.current
+        if self.state is State.READY and one is not None and one.session is not None:
             one.channel.request(exchange, one.session)
             return
         problem = self._why_not()
@@ -110,7 +111,7 @@ class Slot:
             if one.channel.holds(exchange):
                 began = one.channel.give_up(exchange, reason)
                 if timed_out and began:
-                    self._suspect(one)
+                    suspect(one, self._around, self.retire)
                 return began
         return False
 
@@ -121,20 +122,7 @@ class Slot:
         left = self.retry_after_seconds
         if left is None or (left <= 0 if self.state is State.FAILED else left <= WAIT_FOR_RETRY_SECONDS):
             return None
-        return self._again_later(left)
-
-    def _again_later(self, left: float) -> McpdError:
-        name, problem = self.server.name, self.problem or ServerUnavailable("it is not available")
-        kind = ServerUnavailable if isinstance(problem, ServerLost) else type(problem)
-        details = {key: value for key, value in problem.details.items() if key == "stderr"}
-        return kind(
-            problem.message,
-            server=name,
-            hint=problem.hint or f"mcpd start {name}",
-            retry_after_seconds=round(left, 2),
-            may_have_run=False,
-            **details,
-        )
+        return again_later(self.problem, self.server.name, left)
 
     # -- start and stop --------------------------------------------------------------------------
 
@@ -200,7 +188,9 @@ class Slot:
         if one is self.current and self.state is State.READY:
             self.current = None
             self._fire(Event.RETIRE)
-        one.stop()
+        if one in self._alive and not one.stopping:
+            self._around.log.warning("upstream.retired", upstream=self.server.name, incarnation=one.number)
+            one.stop()
 
     def _begin_stop(self, problem: McpdError) -> None:
         problem.may_have_run = False
@@ -219,8 +209,7 @@ class Slot:
     def _spawn(self) -> None:
         self._restarts.spawned(trio.current_time())
         self.incarnations += 1
-        around = self._around
-        one = Incarnation(self.incarnations, self.server, self, around.mover, around.timers, self.followers)
+        one = Incarnation(self.incarnations, self.server, self, self._around, self.followers)
         self.current = self.latest = one
         self._alive.add(one)
         self._around.mover.leave = True
@@ -290,23 +279,6 @@ class Slot:
         elif session.modern:
             self._around.eras.put(self.server, None)
 
-    def _suspect(self, one: Incarnation) -> None:
-        """Find out whether a server that let a call run out is still there."""
-        if self.server.on_timeout == "retire":
-            self.retire(one)
-        elif self.server.on_timeout == "probe" and one.probe is None and one.session is not None:
-
-            def over() -> None:
-                one.probe = None
-
-            one.probe = Probe(self._around.timers, over, lambda: self._silent(one))
-            one.channel.request(one.probe, one.session)
-
-    def _silent(self, one: Incarnation) -> None:
-        if one in self._alive and not one.stopping:
-            self._around.log.warning("upstream.silent", upstream=self.server.name, incarnation=one.number)
-            self.retire(one)
-
     def _ended(self, one: Incarnation, problem: McpdError | None) -> None:
         """Draw the conclusions from an incarnation of which nothing is left."""
         self._alive.discard(one)
@@ -338,7 +310,7 @@ class Slot:
         else:
             self._fire(Event.GIVE_UP)
             self.retry_at = now + lifecycle.FAILED_SECONDS
-            self._fail_waiting(self._again_later(lifecycle.FAILED_SECONDS))
+            self._fail_waiting(again_later(problem, self.server.name, lifecycle.FAILED_SECONDS))
 
     def _on_retry(self) -> None:
         if self.state is not State.BACKOFF:

@@ -62,8 +62,8 @@ def test_what_an_owner_has_goes_with_the_owner() -> None:
     store.forget(None)
 
     why_not(store, hers, owner="alice")
-    assert store.get(his, "bob", 0.0)
-    assert store.get(anybodys, "alice", 0.0)
+    assert store.get(his, "bob", 0.0).bytes == 10
+    assert store.get(anybodys, "alice", 0.0).bytes == 10
     assert store.held_bytes == 2 * (10 + ENTRY_BYTES)
 
 
@@ -82,7 +82,7 @@ def test_a_result_larger_than_the_store_does_not_drive_out_the_others() -> None:
 
     large = store.put(whole(10_000), None, 0.0, "large")
 
-    assert store.get(small, None, 0.0)
+    assert store.get(small, None, 0.0).bytes == 100
     why_not(store, large)
     assert store.dropped == 1
 
@@ -104,7 +104,7 @@ def test_filing_drops_what_is_too_old_first() -> None:
 
     store.put(whole(100), None, 10.0, "c")
 
-    assert store.get(young, None, 10.0)
+    assert store.get(young, None, 10.0).bytes == 100
     assert store.dropped == 0
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.client.scripted import ScriptedDaemon, answers
+from tests.client.starting import Starter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,3 +54,13 @@ def serve(socket_path: str) -> Iterator[Callable[[dict[str, Any]], list[dict[str
     yield start
     for daemon in daemons:
         daemon.__exit__()
+
+
+@pytest.fixture
+def starter(home: Path, socket_path: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter]:
+    monkeypatch.delenv("MCPD_NO_AUTOSTART")
+    result = Starter(home, socket_path)
+    yield result
+    for pid in result.pids():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -40,6 +40,11 @@ class Peer:
         error = {"code": code, "message": message, "data": data}
         self.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
 
+    def drop(self) -> None:
+        """Close the connection as a process that ends does: what has not been read makes it a reset."""
+        self._file.close()
+        self.sock.close()
+
     def close(self) -> None:
         """Close the connection, also for those who read from it."""
         self._file.close()
@@ -105,7 +110,7 @@ class ScriptedDaemon:
             self._script(peer)
         except (OSError, ValueError):
             pass
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  # a thread has nobody else to tell
             self.failures.append(error)
         finally:
             peer.close()

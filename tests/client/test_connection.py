@@ -14,9 +14,7 @@ def test_a_request_is_one_line_and_gets_its_reply() -> None:
 
     request_id, data = connection.start("mcpd/call", {"server": "demo", "text": "é\n"})
 
-    assert data == (
-        '{"jsonrpc":"2.0","id":1,"method":"mcpd/call","params":{"server":"demo","text":"é\\n"}}\n'.encode()
-    )
+    assert data == ('{"jsonrpc":"2.0","id":1,"method":"mcpd/call","params":{"server":"demo","text":"é\\n"}}\n'.encode())
     assert connection.take_reply(request_id) is None
     connection.receive_data(b'{"jsonrpc":"2.0","id":1,"result":{"ok":true}}\n')
     reply = connection.take_reply(request_id)

@@ -335,4 +335,4 @@ def fetch(whole: Whole, omission: dict[str, Any]) -> Any:
     fetched = page(whole, omitted["offset"], omitted["bytes"])
     if fetched.structured:
         return json.loads(bytes(fetched.structured))
-    return next(block for block in loads(fetched.content) if block != text(""))
+    return next(block for block in loads(fetched.content) if block.get("text") != "")

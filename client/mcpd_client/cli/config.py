@@ -28,7 +28,7 @@ def _config(options: Namespace) -> int:
         from mcpd.config import command
         from mcpd.config.load import load
     except ModuleNotFoundError as error:
-        raise ClientError(f"the daemon is not installed: {error}", hint="install the package mcpd-broker") from None
+        raise ClientError(f"the daemon is not installed: {error}", hint="install mcpd-broker") from None
     config = load(options.config, os.environ)
     match options.action:
         case "path":

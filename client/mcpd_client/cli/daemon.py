@@ -7,16 +7,17 @@ import os
 import select
 import signal
 
+from mcpd_client.autostart import connect
+from mcpd_client.cli.main import run_daemon
 from mcpd_client.cli.options import Command
 from mcpd_client.cli.render import dump, print_note, print_out
-from mcpd_client.cli.session import open_client
+from mcpd_client.cli.session import command_of, open_client
 from mcpd_client.errors import EXIT_CONFIGURATION, ClientError, ConnectionLost, DaemonNotRunning, RequestTimeout
 from mcpd_client.sync import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
     from typing import Any
 
 # The daemon drains for 5 s by default, and its servers' ladders take up to 7 s more.
@@ -28,25 +29,19 @@ FORCE_TERM_SECONDS = 5.0
 FORCE_KILL_SECONDS = 5.0
 
 
-def run_daemon(arguments: Sequence[str]) -> int:
-    """Become the daemon; the only command that imports it.
-
-    Raises:
-        ClientError: only the client is installed.
-    """
-    try:
-        from mcpd.__main__ import main
-    except ModuleNotFoundError as error:
-        raise ClientError(f"the daemon is not installed: {error}", hint="install the package mcpd-broker") from None
-    status: int = main(list(arguments))
-    return status
-
-
-def _run_daemon(options: Namespace) -> int:
+def _daemon(options: Namespace) -> int:
     return run_daemon(options.argv)
 
 
+def _configure_daemon(parser: ArgumentParser) -> None:
+    parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error")
+    parser.add_argument("--ready-fd", metavar="N", help="a descriptor to write `ready` to when it listens")
+
+
 def _up(options: Namespace) -> int:
+    if not options.no_autostart:
+        # Asked for in so many words, so that MCPD_NO_AUTOSTART has nothing to say.
+        connect(options.socket or None, command=command_of(options)).close()
     with open_client(options) as client:
         daemon = client.status()["daemon"]
     if options.json:
@@ -54,8 +49,9 @@ def _up(options: Namespace) -> int:
         return 0
     print_out(f"mcpd {daemon['version']} is running: pid {daemon['pid']}, {daemon['socket']}\n")
     wanted = os.path.abspath(options.config) if options.config else None
-    if wanted is not None and daemon.get("config") not in (None, wanted) and not options.quiet:
-        print_note(f"note: it runs with {daemon['config']}; `mcpd down` first to start it with another configuration")
+    if wanted is not None and daemon.get("config") != wanted and not options.quiet:
+        present = daemon.get("config") or "no configuration file"
+        print_note(f"note: it runs with {present}; `mcpd down` first to start it with another configuration")
     return 0
 
 
@@ -189,13 +185,14 @@ def describe_problem(problem: Any) -> str:
 
 COMMANDS = {
     "daemon": Command(
-        _run_daemon,
+        _daemon,
         examples=(
             "daemon",
             "daemon --config ./mcpd.toml --socket /tmp/mcpd/mcpd.sock",
             "daemon --log-level debug",
         ),
-        exits=(0, 2, 9),
+        exits=(0, 2, 9, 75),
+        configure=_configure_daemon,
         takes_all=True,
     ),
     "up": Command(_up, examples=("up", "up --config ./mcpd.toml", "up --json"), exits=(0, 2, 6)),

@@ -1,4 +1,4 @@
-"""`fetch`: the parts of a result that did not fit into its first view."""
+"""`fetch`: a result that did not fit into its first view, part by part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("handle", metavar="HANDLE", help="the handle that the cut result names")
-    parser.add_argument("--offset", metavar="N", help="where to begin; default: after what was shown at first")
+    parser.add_argument("--offset", metavar="N", help="where to begin; default: the beginning")
     parser.add_argument("--max-bytes", metavar="N", help="how much to print at most")
     parser.add_argument("--all", action="store_true", help="go on to the end")
 

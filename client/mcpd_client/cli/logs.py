@@ -48,14 +48,19 @@ def _logs(options: Namespace) -> int:
     params: dict[str, object] = {"tail": int(options.lines), "follow": options.follow}
     if options.server is not None:
         params["server"] = options.server
+    # Lines may arrive together with the answer, and then before it is looked at.
+    early: list[Any] = []
     with open_client(options) as client:
-        early: list[Any] = []
-        reply = client.request("mcpd/logs", params, on_notification=lambda _, line: early.append(line))
+        reply = client.request("mcpd/logs", params, on_notification=_only_logs(early.append))
         for line in [*reply["lines"], *early]:
             write(line)
         if options.follow:
-            client.follow(lambda method, line: write(line) if method == "mcpd/log" else None)
+            client.follow(_only_logs(write))
     return 0
+
+
+def _only_logs(write: Callable[[Any], None]) -> Callable[[str, Any], None]:
+    return lambda method, line: write(line) if method == "mcpd/log" else None
 
 
 def _writer(options: Namespace) -> Callable[[Mapping[str, Any]], None]:

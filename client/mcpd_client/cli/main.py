@@ -29,7 +29,7 @@ COMMANDS = {
     "restart": ("servers", "stop servers and start them again"),
     "tools": ("tools", "list the tools of all servers or of one, or explain one tool"),
     "call": ("tools", "call a tool and print what it returns"),
-    "fetch": ("fetch", "print the next part of a result that was cut"),
+    "fetch": ("fetch", "print a part of a result that was cut"),
     "config": ("config", "find, check or show the configuration"),
     "rpc": ("more", "send one request over the socket and print its raw result"),
     "demo": ("more", "show commands to try"),
@@ -70,6 +70,24 @@ def main(argv: Sequence[str], sock: socket | None = None, received: bytes = b"")
         return _report_unexpected(error, argv)
 
 
+def run_daemon(arguments: Sequence[str]) -> int:
+    """Become the daemon; nothing of it is imported for any other command.
+
+    Raises:
+        ClientError: only the client is installed.
+    """
+    try:
+        from mcpd.__main__ import main as run
+    except ModuleNotFoundError as error:
+        raise errors.ClientError(f"the daemon is not installed: {error}", hint="install mcpd-broker") from None
+    try:
+        status: int = run(list(arguments))
+    except Exception:  # noqa: BLE001  # nobody is there to try again with -v
+        _print_traceback()
+        return errors.EXIT_UNEXPECTED
+    return status
+
+
 def load(name: str) -> Command:
     """Return a command by name.
 
@@ -79,7 +97,7 @@ def load(name: str) -> Command:
     if name not in COMMANDS:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, COMMANDS, n=1)
+        near = [each for each in COMMANDS if name and each.startswith(name)] or get_close_matches(name, COMMANDS, n=1)
         reason = f"did you mean {near[0]!r}?" if near else None
         raise errors.UsageError(f"there is no command {name!r}", reason=reason, hint="mcpd help")
     from importlib import import_module
@@ -92,14 +110,14 @@ def _run(argv: Sequence[str]) -> int:
     _check_encoding(argv)
     if list(argv[:1]) == ["daemon"] and not {"-h", "--help"} & set(argv):
         # Straight on: the daemon starts the sooner the less is imported for its command line.
-        return _run_daemon(argv[1:])
+        return run_daemon(argv[1:])
     from mcpd_client.cli import options as optional
 
     before, name, after = optional.split_command(argv)
     if name is None:
         return _run_bare(before)
     if name == "daemon" and not {"-h", "--help"} & set(before + after):
-        return _run_daemon(before + after)
+        return run_daemon(before + after)
     command = load(name)
     parser = optional.make_parser(name, COMMANDS[name][1], command)
     arguments = before + after
@@ -116,12 +134,6 @@ def asks_for_help(arguments: Sequence[str]) -> bool:
     if "--" in options:
         del options[options.index("--") :]
     return "-h" in options or "--help" in options
-
-
-def _run_daemon(arguments: Sequence[str]) -> int:
-    from mcpd_client.cli.daemon import run_daemon
-
-    return run_daemon(arguments)
 
 
 def _run_bare(arguments: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ import json
 from mcpd_client import __version__
 from mcpd_client.cli.main import COMMANDS as TABLE
 from mcpd_client.cli.main import GROUPS, load
-from mcpd_client.cli.options import Command, make_parser
+from mcpd_client.cli.options import GLOBAL_HELP, Command, make_parser
 from mcpd_client.cli.render import dump, print_note, print_out
 from mcpd_client.cli.session import open_client
 from mcpd_client.connection import RawJSON
@@ -35,8 +35,7 @@ def overview() -> str:
     lines = ["mcpd: one daemon that owns your MCP servers and shares them", "", "usage: mcpd COMMAND [ARGUMENT…]"]
     for group, names in GROUPS.items():
         lines += ["", f"{group}:", *(f"  {name:<12} {TABLE[name][1]}" for name in names)]
-    lines += ["", "Every command has --help. New here: mcpd demo"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", f"{GLOBAL_HELP}\nNew here? mcpd demo\n"])
 
 
 def _configure_rpc(parser: ArgumentParser) -> None:
@@ -82,9 +81,7 @@ def _demo_server(options: Namespace) -> int:
     try:
         from mcpd.demo import main
     except ModuleNotFoundError as error:
-        raise ClientError(
-            f"the demo server is not installed: {error}", hint="install the package mcpd-broker"
-        ) from None
+        raise ClientError(f"the demo server is not installed: {error}", hint="install mcpd-broker") from None
     status: int = main([])
     return status
 
@@ -132,5 +129,5 @@ COMMANDS = {
     "demo": Command(_demo, examples=("demo", "demo | sh"), exits=(0, 2)),
     "demo-server": Command(_demo_server, examples=("demo-server",), exits=(0, 2)),
     "version": Command(_version, examples=("version", "version --json"), exits=(0, 2)),
-    "help": Command(_help, examples=("help", "help call"), exits=(0, 2)),
+    "help": Command(_help, examples=("help", "help call"), exits=(0, 2), configure=_configure_help),
 }

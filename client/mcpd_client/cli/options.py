@@ -30,6 +30,19 @@ GLOBAL_FLAGS = {
     "--verbose": "verbose",
     "--no-color": "no_color",
 }
+GLOBAL_HELP = """\
+options of every command:
+  --socket PATH      where the daemon listens
+  --config FILE      the configuration for a daemon that is started, or to check
+  --json             one line of JSON on stdout; errors as one line on stderr
+  --timeout SECONDS  how long to wait for the answer
+  --project DIR      whose servers are meant; default: the working directory
+  --no-autostart     fail if no daemon runs; MCPD_NO_AUTOSTART=1 does the same
+  -q, --quiet        no notes on stderr
+  -v, --verbose      more notes; a traceback of what is unexpected
+  --no-color         no colours; NO_COLOR=1 does the same
+  -h, --help         what a command does, with examples
+"""
 EXIT_MEANINGS = {
     0: "done",
     2: "usage",
@@ -40,6 +53,7 @@ EXIT_MEANINGS = {
     7: "timeout",
     8: "refused",
     9: "configuration",
+    75: "another daemon runs",
     130: "interrupted",
 }
 
@@ -83,12 +97,10 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser(name: str, summary: str, command: Command) -> Parser:
     """Return the parser of one command, its global options included."""
-    examples = "".join(f"  mcpd {example}\n" for example in command.examples)
-    exits = ", ".join(f"{code} {EXIT_MEANINGS[code]}" for code in command.exits)
     parser = Parser(
         prog=f"mcpd {name}",
-        description=f"{summary}.",
-        epilog=f"examples:\n{examples}\nexit codes: {exits}",
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=_epilog(command),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
         allow_abbrev=False,
@@ -188,15 +200,15 @@ def _next_value(name: str, arguments: object) -> str:
     return value
 
 
+def _epilog(command: Command) -> str:
+    examples = "".join(f"  mcpd {example}\n" for example in command.examples)
+    exits = "".join(f"  {code:<3} {EXIT_MEANINGS[code]}\n" for code in command.exits)
+    return f"examples:\n{examples}\nexit codes:\n{exits}\nOptions of every command: mcpd help"
+
+
 def _add_global_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("global options")
-    group.add_argument("--socket", metavar="PATH", help="where the daemon listens")
-    group.add_argument("--config", metavar="FILE", help="the configuration of a daemon that is started, or checked")
-    group.add_argument("--json", action="store_true", help="one line of JSON on stdout; errors as one line on stderr")
-    group.add_argument("--timeout", metavar="SECONDS", help="how long to wait for the answer")
-    group.add_argument("--project", metavar="DIR", help="whose servers are meant; default: the working directory")
-    group.add_argument("--no-autostart", action="store_true", help="fail if no daemon runs")
-    group.add_argument("-q", "--quiet", action="store_true", help="no notes on stderr")
-    group.add_argument("-v", "--verbose", action="store_true", help="more notes, and a traceback of what is unexpected")
-    group.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
-    group.add_argument("-h", "--help", action="store_true", help="this text")
+    """Add them without a word: they would fill half of every help."""
+    for name, attribute in GLOBAL_VALUES.items():
+        parser.add_argument(name, dest=attribute, help=argparse.SUPPRESS)
+    for name, attribute in GLOBAL_FLAGS.items():
+        parser.add_argument(name, dest=attribute, action="store_true", help=argparse.SUPPRESS)

@@ -6,7 +6,7 @@ from mcpd_client.cli.options import Command
 from mcpd_client.cli.render import Style, dump, print_note, print_out, render_error, table, terminal_columns
 from mcpd_client.cli.session import open_client, rows_of
 from mcpd_client.cli.status import format_state, page_text
-from mcpd_client.errors import ClientError, RequestFailed
+from mcpd_client.errors import RequestFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,15 +50,11 @@ def _change(options: Namespace, method: str) -> int:
             try:
                 reply = client.request_reply(method, {"server": name})
             except RequestFailed as error:
-                status = status or _report(error, as_json=options.json)
-                continue
-            print_out(reply.result_text() + "\n" if options.json else _changed_line(reply.result, style))
+                print_note(render_error(error, as_json=options.json).rstrip("\n"))
+                status = status or error.exit_code
+            else:
+                print_out(reply.result_text() + "\n" if options.json else _changed_line(reply.result, style))
     return status
-
-
-def _report(error: ClientError, *, as_json: bool) -> int:
-    print_note(render_error(error, as_json=as_json).rstrip("\n"))
-    return error.exit_code
 
 
 def _changed_line(row: Mapping[str, Any], style: Style) -> str:

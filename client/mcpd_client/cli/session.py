@@ -26,12 +26,17 @@ def open_client(options: Namespace) -> Client:
         not options.no_autostart,
         options.timeout,
         project=os.path.abspath(options.project) if options.project else None,
-        command=daemon_command(socket=options.socket or None, config=options.config or None),
+        command=command_of(options),
     )
     client.connect()
     if options.project:
         client.hello()
     return client
+
+
+def command_of(options: Namespace) -> list[str]:
+    """Return what starts a daemon as the global options say."""
+    return daemon_command(socket=options.socket or None, config=options.config or None)
 
 
 def unknown_server(name: str, names: Sequence[str]) -> ClientError:

@@ -18,12 +18,15 @@ from mcpd_client.cli.render import (
     terminal_columns,
 )
 from mcpd_client.cli.session import open_client, rows_of
+from mcpd_client.errors import RequestFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
     from typing import Any
+
+    from mcpd_client.sync import Client
 
 # State to its sign, what stands for the sign in ASCII, and its colour.
 SIGNS = {
@@ -106,9 +109,10 @@ def page_text(row: Mapping[str, Any], *, style: Style) -> str:
     """Return what there is to say about one server, a line per subject."""
     since = row.get("since")
     when = f" since {since} ({format_age(age_seconds(since))})" if since else ""
+    scope = f"scope {row['scope']}" if row.get("scope") else ""
     protocol = " ".join(str(row[key]) for key in ("era", "revision") if row.get(key))
     process = [f"pid {row['pid']}"] if row.get("pid") else []
-    if row.get("incarnation") is not None:
+    if row.get("incarnation"):
         process.append(f"run {row['incarnation']}")
     counts = [
         f"{row.get('calls', 0)} calls",
@@ -119,12 +123,13 @@ def page_text(row: Mapping[str, Any], *, style: Style) -> str:
         counts.append(f"{row['served']} served so far")
     subjects = {
         "target": row.get("target"),
-        "transport": f"{row.get('transport')}, scope {row.get('scope')}",
+        "transport": ", ".join(part for part in (row.get("transport"), scope) if part),
         "process": ", ".join(process),
         "protocol": protocol,
         "tools": row.get("tools"),
         "calls": ", ".join(counts),
         "note": row.get("reason"),
+        "hint": row.get("hint"),
     }
     lines = [f"{format_state(row, style)} {style.paint(clean_line(row['name']), 'bold')}: {row['state']}{when}"]
     lines += [f"{name:>11}: {clean_line(str(value))}" for name, value in subjects.items() if value not in (None, "")]
@@ -152,19 +157,39 @@ def _status(options: Namespace) -> int:
         reply = client.request_reply("mcpd/status")
         rows = None if options.server is None else rows_of(options.server, reply.result["servers"])
         if rows is None:
-            text = reply.result_text() + "\n" if options.json else ""
-            print_out(text or status_text(reply.result, columns=columns, style=style))
+            if options.json:
+                print_out(reply.result_text() + "\n")
+                return 0
+            print_out(status_text(reply.result, columns=columns, style=style))
+            for problem in _further_problems(reply.result):
+                print_note(f"configuration: {clean_line(problem)}")
             return 0
         if options.json:
             print_out("".join(dump(row) for row in rows))
             return 0
         print_out("\n".join(page_text(row, style=style) for row in rows))
-        logs = client.request("mcpd/logs", {"server": options.server, "tail": PAGE_LOG_LINES})["lines"]
+        logs = _last_lines(client, options.server)
     if logs:
         print_out("\n" + "".join(format_log_line(line, style=style, columns=columns) for line in logs))
     elif options.verbose:
         print_note("its log is empty")
     return 0
+
+
+def _further_problems(status: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the configuration and is not the note of a server already."""
+    notes = [str(row["reason"]) for row in status["servers"] if row.get("reason")]
+    problems = [str(problem) for problem in status["daemon"].get("problems") or []]
+    return [problem for problem in problems if not any(note in problem or problem in note for note in notes)]
+
+
+def _last_lines(client: Client, server: str) -> list[dict[str, Any]]:
+    try:
+        lines: list[dict[str, Any]] = client.request("mcpd/logs", {"server": server, "tail": PAGE_LOG_LINES})["lines"]
+    except RequestFailed:
+        # A server that is misconfigured has never written anything.
+        return []
+    return lines
 
 
 COMMANDS = {

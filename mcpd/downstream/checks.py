@@ -1,0 +1,115 @@
+"""What a tool's schema certainly refuses: unknown and missing names, and values that are not in a list.
+
+Found before the call, so that the answer can name what was meant. No more than that is compared: the
+schema may come from a cache, and the server has the last word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from mcpd.downstream.schema import same
+from mcpd.downstream.text import listed, near, one_line
+from mcpd.downstream.values import SHOWN_CHARACTERS, why
+from mcpd.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcpd.downstream.schema import Shape
+    from mcpd.downstream.values import Tree
+
+# Of names and of allowed values, in an error.
+MAX_LISTED = 15
+NAME_CHARACTERS = 60
+
+
+def check(tree: Mapping[str, Tree], shape: Shape, *, tool: str, prefix: str = "") -> None:
+    """Compare an object of arguments, and the objects in it that were put together from words.
+
+    Args:
+        tree: the arguments; what came as JSON in one piece is looked into for a listed value only.
+        shape: what the schema says about the object.
+        tool: its name, for errors.
+        prefix: the path to the object, with a dot at its end.
+
+    Raises:
+        BadRequest: The server would refuse this; `reason` lists what there is.
+    """
+    names = shape.names
+    if shape.is_closed and (unknown := next((name for name in tree if name not in names), None)) is not None:
+        raise _unknown(unknown, shape, prefix, tool)
+    if missing := [name for name in shape.required if name not in tree]:
+        needed = listed([f"'{_shown(prefix + name)}'" for name in missing[:MAX_LISTED]])
+        raise BadRequest(f"{_shown(tool)} needs {needed}", reason=_takes(shape, prefix))
+    for name, value in tree.items():
+        if (inner := shape.property(name)) is not None:
+            _check_value(value, inner, tool, prefix + name)
+
+
+def _check_value(value: Tree, shape: Shape, tool: str, key: str) -> None:
+    match value:
+        case dict():
+            check(value, shape, tool=tool, prefix=f"{key}.")
+        case list():
+            if (items := shape.items) is not None and (choices := items.choices) is not None:
+                for element in value:
+                    _check_choice(element, choices, key)
+        case _:
+            if (choices := shape.choices) is not None:
+                _check_choice(value, choices, key)
+
+
+def _check_choice(value: Tree, choices: list[object], key: str) -> None:
+    try:
+        decoded = msgspec.json.decode(value) if isinstance(value, Raw) else value
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        # A number that does not fit into ours can still be right.
+        return
+    # Many schemas name null as a type and forget it among the values.
+    if decoded is None or any(same(decoded, choice) for choice in choices):
+        return
+    texts = [choice for choice in choices if isinstance(choice, str)]
+    guess = near(decoded, texts) if isinstance(decoded, str) else None
+    raise BadRequest(
+        f"argument '{_shown(key)}' must be {listed(_choice_texts(choices), 'or')}, not {_json(decoded)}",
+        **why(f"did you mean {_shown(guess)}?" if guess else None),
+    )
+
+
+def _choice_texts(choices: list[object]) -> list[str]:
+    shown = [_json(choice) for choice in choices[:MAX_LISTED]]
+    return [*shown, f"{len(choices) - MAX_LISTED} more"] if len(choices) > MAX_LISTED else shown
+
+
+def _unknown(name: str, shape: Shape, prefix: str, tool: str) -> BadRequest:
+    guess = near(name, shape.names)
+    meant = f"; did you mean '{_shown(prefix + guess)}'?" if guess else ""
+    return BadRequest(f"{_shown(tool)} has no argument '{_shown(prefix + name)}'{meant}", reason=_takes(shape, prefix))
+
+
+def _takes(shape: Shape, prefix: str) -> str:
+    required = shape.required
+    optional = [name for name in shape.names if name not in required]
+    parts = [_names(required, prefix)] if required else []
+    if optional:
+        parts.append(("optionally " if required else "") + _names(optional, prefix))
+    return f"it takes {' and '.join(parts)}" if parts else "it takes no arguments"
+
+
+def _names(names: Iterable[str], prefix: str) -> str:
+    shown = [_shown(prefix + name) for name in names]
+    if len(shown) > MAX_LISTED:
+        shown[MAX_LISTED:] = [f"{len(shown) - MAX_LISTED} more"]
+    return ", ".join(shown)
+
+
+def _shown(name: str) -> str:
+    return one_line(name, NAME_CHARACTERS)
+
+
+def _json(value: object) -> str:
+    return one_line(msgspec.json.encode(value).decode(), SHOWN_CHARACTERS)

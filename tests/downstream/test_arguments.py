@@ -1,0 +1,498 @@
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpd.downstream import schema as schemas
+from mcpd.downstream.arguments import build, needs_schema
+from mcpd.downstream.commandline import CallCommand
+from mcpd.errors import BadRequest
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "maybe": {"type": ["string", "null"]},
+        "optional": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "count": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "nothing": {"type": "null"},
+        "either": {"type": ["integer", "null"]},
+        "one": {"oneOf": [{"$ref": "#/$defs/Count"}, {"type": "boolean"}]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "sizes": {"type": "array", "items": {"type": "integer"}},
+        "filter": {"$ref": "#/$defs/Filter"},
+        "when.at": {"type": "string"},
+        "when": {"type": "object", "properties": {"at": {"type": "integer"}, "x.y": {"type": "string"}}},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "image": {"type": "string", "contentEncoding": "base64"},
+        "any": {},
+    },
+    "$defs": {
+        "Count": {"type": "integer"},
+        "Filter": {
+            "type": "object",
+            "properties": {"since": {"type": "string"}, "deep": {"$ref": "#/$defs/Filter"}, "n": {"type": "integer"}},
+        },
+    },
+}
+FILES = {"note.txt": "one\ntwo\n", "list.json": '[\r\n 1.0,\n 2\n]\n', "bad.json": "{", "-": "from stdin", "x": "@y", "bom.json": "\ufeff{}"}
+
+
+def made(*words, schema=SCHEMA, args=None, files=FILES, check=True):
+    command = CallCommand("github", "create", words, args=args, check=check)
+    return build(command, None if schema is None else json.dumps(schema).encode(), files)
+
+
+def refusal(*words, **options):
+    with pytest.raises(BadRequest) as caught:
+        made(*words, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("text=a b", b'{"text":"a b"}'),
+        ("text=01007", b'{"text":"01007"}'),
+        ("text=true", b'{"text":"true"}'),
+        ("text=[1]", b'{"text":"[1]"}'),
+        ("text=", b'{"text":""}'),
+        ("text=a=b:=c", b'{"text":"a=b:=c"}'),
+        ('text="q"', b'{"text":"\\"q\\""}'),
+        ("text=ü\n", '{"text":"ü\\n"}'.encode()),
+        ("maybe=null", b'{"maybe":"null"}'),
+        ("optional=5", b'{"optional":"5"}'),
+        ("count=5", b'{"count":5}'),
+        ("count= 5 ", b'{"count":5}'),
+        ("count=-0", b'{"count":-0}'),
+        ("count=1.0", b'{"count":1.0}'),
+        ("count=1e3", b'{"count":1e3}'),
+        ("count=9007199254740993", b'{"count":9007199254740993}'),
+        ("count=123456789012345678901234567890", b'{"count":123456789012345678901234567890}'),
+        ("ratio=0.10", b'{"ratio":0.10}'),
+        ("count=1e400", b'{"count":1e400}'),
+        ("ratio=1e400", b'{"ratio":1e400}'),
+        ("flag=true", b'{"flag":true}'),
+        ("nothing=null", b'{"nothing":null}'),
+        ("either=null", b'{"either":null}'),
+        ("either=7", b'{"either":7}'),
+        ("one=false", b'{"one":false}'),
+        ("one=3", b'{"one":3}'),
+        ('tags=["a","b"]', b'{"tags":["a","b"]}'),
+        ('filter={"since": 1}', b'{"filter":{"since": 1}}'),
+    ],
+)
+def test_a_value_is_typed_by_the_schema(word, expected):
+    assert made(word) == expected
+
+
+@pytest.mark.parametrize("key", ["any", "unknown", "filter.unknown"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hello", '"hello"'),
+        ("01007", '"01007"'),
+        ("1.", '"1."'),
+        ("007", '"007"'),
+        ("[WIP] fix", '"[WIP] fix"'),
+        ("{x", '"{x"'),
+        ("nullable", '"nullable"'),
+        ("True", '"True"'),
+        ("-", '"-"'),
+        ("", '""'),
+        ('"quoted"', '"\\"quoted\\""'),
+        ("1.10", "1.10"),
+        ("-3", "-3"),
+        ("true", "true"),
+        ("null", "null"),
+        ("[1,2]", "[1,2]"),
+        ('{"a":1}', '{"a":1}'),
+    ],
+)
+def test_what_the_schema_does_not_type_is_json_if_it_looks_like_it(key, text, expected):
+    arguments = made(f"{key}={text}").decode()
+
+    assert arguments.endswith(f":{expected}" + "}" * (1 + key.count(".")))
+
+
+def test_without_a_schema_values_are_typed_by_their_looks():
+    assert made("a=1", "b=x", "c=[1]", schema=None) == b'{"a":1,"b":"x","c":[1]}'
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("count=abc", """argument 'count' must be an integer, not "abc\""""),
+        ("count=1.5", "argument 'count' must be an integer, not 1.5"),
+        ("count=", """argument 'count' must be an integer, not \"\""""),
+        ("count=01", """argument 'count' must be an integer, not "01\""""),
+        ("ratio=NaN", """argument 'ratio' must be a number, not "NaN\""""),
+        ("flag=yes", """argument 'flag' must be true or false, not "yes\""""),
+        ("flag=1", "argument 'flag' must be true or false, not 1"),
+        ("nothing=0", "argument 'nothing' must be null, not 0"),
+        ("either=x", """argument 'either' must be an integer or null, not "x\""""),
+        ("one=x", """argument 'one' must be an integer or true or false, not "x\""""),
+        ("tags=bug", """argument 'tags' must be an array, not "bug\""""),
+        ("filter=[]", "argument 'filter' must be an object, not []"),
+        ("sizes[]=x", """argument 'sizes[]' must be an integer, not "x\""""),
+        ("filter.n=x", """argument 'filter.n' must be an integer, not "x\""""),
+        ("text[]=x", "argument 'text' is no array"),
+    ],
+)
+def test_a_value_of_another_type_names_argument_type_and_value(word, message):
+    problem = refusal(word)
+
+    assert problem.message == message
+    assert (problem.server, problem.hint) == ("github", "mcpd tools github.create")
+
+
+def test_an_array_and_an_object_come_with_the_way_to_write_them():
+    assert "tags[]=VALUE" in refusal("tags=bug").details["reason"]
+    assert "filter.KEY=VALUE" in refusal("filter=x").details["reason"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1.0", "9007199254740993", "123456789012345678901234567890", "1e400", "-0", '"\\u00e9"', '{"b":1,"a":1,"b":2}', '[1 , 2]', "null"],
+)
+def test_json_goes_through_as_it_stands(text):
+    assert made(f"text:={text}") == f'{{"text":{text}}}'.encode()
+    assert made(f"a.b:={text}", schema=None) == f'{{"a":{{"b":{text}}}}}'.encode()
+
+
+def test_line_ends_between_the_parts_of_json_become_spaces():
+    assert made('any:={\n "a":\r\n "x\\ny"}') == b'{"any":{  "a":   "x\\ny"}}'
+    assert b"\n" not in made(args='{\n"a": 1\n}', schema=None)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("any:=[bug]", "argument 'any' is no JSON: invalid character (byte 1)"),
+        ("any:=", "argument 'any' is no JSON: its end is missing"),
+        ("any:=[1", "argument 'any' is no JSON: its end is missing"),
+        ("any:=1 2", "argument 'any' is no JSON: trailing characters (byte 3)"),
+        ("any:=NaN", "argument 'any' is no JSON: invalid character (byte 0)"),
+        ('any:="a\nb"', "argument 'any' is no JSON: invalid character (byte 2)"),
+        ('any:="\\ud800"', "argument 'any' is no JSON: half of a surrogate pair, or the end is missing"),
+        ("any:=" + "[" * 100_000, "argument 'any' is nested too deeply"),
+    ],
+)
+def test_what_is_no_json_is_refused(word, message):
+    assert refusal(word).message == message
+
+
+def test_text_behind_colon_and_equals_gets_to_know_how_it_is_written():
+    assert refusal("text:=bug").hint == "for text write text=bug"
+    assert "quotes" in refusal("tags:=[bug]").details["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["text=@note.txt"], b'{"text":"one\\ntwo\\n"}'),
+        (["text=@-"], b'{"text":"from stdin"}'),
+        (["text=@x"], b'{"text":"@y"}'),
+        (["unknown=@list.json"], b'{"unknown":"[\\r\\n 1.0,\\n 2\\n]\\n"}'),
+        (["sizes=@list.json"], b'{"sizes":[   1.0,  2 ]}'),
+        (["any:=@list.json"], b'{"any":[   1.0,  2 ]}'),
+        (["any:=@bom.json"], b'{"any":{}}'),
+        (["tags[]=@note.txt", "tags[]=b"], b'{"tags":["one\\ntwo\\n","b"]}'),
+        (["text=@@x"], b'{"text":"@x"}'),
+        (["text=@@@x"], b'{"text":"@@x"}'),
+        (["text=a@x"], b'{"text":"a@x"}'),
+        (["image=@x"], b'{"image":"QHk="}'),
+    ],
+)
+def test_a_value_comes_from_a_file_of_the_client(words, expected):
+    assert made(*words) == expected
+
+
+def test_a_binary_file_is_encoded_where_the_schema_wants_that():
+    assert made("image=@p.png", files={"p.png": b"\x89PNG"}) == b'{"image":"iVBORw=="}'
+    assert refusal("text=@p.png", files={"p.png": b"\x89PNG"}).message == "the file 'p.png' is no text in UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("text=@gone", "the file 'gone' did not come with the request"),
+        ("text=@", "@ needs the name of a file, or - for the standard input"),
+        ("any:=@bad.json", "the file 'bad.json' is no JSON: its end is missing"),
+        ("any:=@-", "the standard input is no JSON: invalid character (byte 1)"),
+    ],
+)
+def test_a_file_that_does_not_do_is_named(word, message):
+    assert refusal(word).message == message
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["tags[]=01", "tags[]=b"], b'{"tags":["01","b"]}'),
+        (["sizes[]=1", "text=x", "sizes[]=2"], b'{"sizes":[1,2],"text":"x"}'),
+        (["any[]:=[1]"], b'{"any":[[1]]}'),
+        (["filter.tags[]=a"], b'{"filter":{"tags":["a"]}}'),
+        (["filter.since=2020", "filter.deep.n=5", "filter.deep.deep.since=1"], b'{"filter":{"since":"2020","deep":{"n":5,"deep":{"since":"1"}}}}'),
+        (["when.at=5"], b'{"when.at":"5"}'),
+        (["when.x.y=5"], b'{"when":{"x.y":"5"}}'),
+        (["when.z.y=5"], b'{"when":{"z":{"y":5}}}'),
+        (["labels.env=1"], b'{"labels":{"env":"1"}}'),
+        (["a.b.c=x", "a.d=y"], b'{"a":{"b":{"c":"x"},"d":"y"}}'),
+    ],
+)
+def test_dots_go_into_objects_and_brackets_append(words, expected):
+    assert made(*words) == expected
+
+
+def test_a_property_may_have_brackets_in_its_name():
+    schema = {"properties": {"ids[]": {"type": "array"}, "a[].b": {"type": "string"}, "x.y": {"type": "array"}}}
+
+    assert made("ids[]=[1]", "a[].b=1", "x.y[]=1", schema=schema) == b'{"ids[]":[1],"a[].b":"1","x.y":[1]}'
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["text=a", "text=b"], "argument 'text' is given twice"),
+        (["a.b=1", "a.b=2"], "argument 'a.b' is given twice"),
+        (["a=1", "a.b=2"], "argument 'a.b' is given twice"),
+        (["a.b=1", "a=2"], "argument 'a' is given twice"),
+        (["a[]=1", "a=2"], "argument 'a' is given twice"),
+        (["a:=[]", "a[]=2"], "argument 'a' is given twice"),
+        (["a[]=1", "a.b=2"], "argument 'a.b' is given twice"),
+        (["hello"], "'hello' is no argument"),
+        (["-"], "'-' is no argument"),
+        (["=x"], "'=x' has no key before its ="),
+        ([":=1"], "':=1' has no key before its ="),
+        (["[]=1"], "the only argument is no JSON: trailing characters (byte 3)"),
+        (["a=1", "[]=1"], "'[]=1' has no key before its ="),
+        (["a..b=1"], "the key 'a..b' cannot be read"),
+        (["a.=1"], "the key 'a.' cannot be read"),
+        ([".a=1"], "the key '.a' cannot be read"),
+        (["a[].b=1"], "the key 'a[].b' cannot be read"),
+        (["a[][]=1"], "the key 'a[][]' cannot be read"),
+        (["a.[]=1"], "the key 'a.[]' cannot be read"),
+        (['{"a":1}', "b=2"], "an object must be the only argument"),
+        (["x" * 1001 + "=1"], f"the key '{'x' * 59}…' has more than 1000 characters"),
+        ([".".join("a" * 33) + "=1"], f"the key '{'a.' * 29}a…' has more than 32 parts"),
+    ],
+)
+def test_words_that_make_no_object_are_refused(words, message):
+    problem = refusal(*words, schema=None)
+
+    assert problem.message == message
+    assert problem.hint == "mcpd tools github.create"
+
+
+@pytest.mark.parametrize(
+    ("words", "args", "expected"),
+    [
+        ([], None, b"{}"),
+        (['{"a": 1.0}'], None, b'{"a": 1.0}'),
+        ([' {"a":1}\n'], None, b'{"a":1}'),
+        ([], '{"a":1,"a":2}', b'{"a":1,"a":2}'),
+        ([], "@o.json", b'{ "n": 123456789012345678901234567890 }'),
+        ([], "-", b'{"from":"stdin"}'),
+        ([], "@-", b'{"from":"stdin"}'),
+        (["b=x"], '{"a":1.0}', b'{"a":1.0,"b":"x"}'),
+    ],
+)
+def test_the_whole_object_can_be_given(words, args, expected):
+    files = {"o.json": '{\n"n": 123456789012345678901234567890\n}', "-": '{"from":"stdin"}'}
+
+    assert made(*words, args=args, files=files, schema=None) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "args", "message"),
+    [
+        (["[1]"], None, "the only argument must be an object, not an array"),
+        (['"x"'], None, "the only argument must be an object, not a string"),
+        ([], "5", "--args must be an object, not a number"),
+        ([], "null", "--args must be an object, not null"),
+        ([], "", "--args is no JSON: its end is missing"),
+        ([], "@list.json", "the file 'list.json' must be an object, not an array"),
+        ([], "@gone", "the file 'gone' did not come with the request"),
+        ([], "@", "@ needs the name of a file, or - for the standard input"),
+        (["{}"], "{}", "the whole object is given twice, as a word and with --args"),
+        (["a=1"], '{"a":2}', "argument 'a' is given twice"),
+        (["a.b=1"], '{"a":{}}', "argument 'a.b' is given twice"),
+    ],
+)
+def test_what_is_no_object_is_refused(words, args, message):
+    assert refusal(*words, args=args, schema=None).message == message
+
+
+STRICT = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string"},
+        "state": {"enum": ["open", "closed"]},
+        "level": {"type": "integer", "enum": [1, 2]},
+        "mode": {"anyOf": [{"const": "a"}, {"const": "b"}, {"type": "null"}]},
+        "labels": {"type": "array", "items": {"enum": ["bug", "idea"]}},
+        "inner": {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"], "additionalProperties": False},
+        "page": {"type": "integer", "default": 1},
+    },
+    "required": ["title", "page"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["titel=x"], "create has no argument 'titel'; did you mean 'title'?"),
+        (["title=x", "zzz=1"], "create has no argument 'zzz'"),
+        (["state=open"], "create needs 'title'"),
+        (["title=x", "state=opne"], """argument 'state' must be "open" or "closed", not "opne\""""),
+        (["title=x", "level=3"], "argument 'level' must be 1 or 2, not 3"),
+        (["title=x", "level:=true"], "argument 'level' must be 1 or 2, not true"),
+        (["title=x", "mode=c"], """argument 'mode' must be "a", "b" or null, not "c\""""),
+        (["title=x", "labels[]=bug", "labels[]=bgu"], """argument 'labels' must be "bug" or "idea", not "bgu\""""),
+        (["title=x", "inner.b=1"], "create needs 'inner.a'"),
+        (["title=x", "inner.a=1", "inner.c=1"], "create has no argument 'inner.c'"),
+        (['{"titel":1}'], "create has no argument 'titel'; did you mean 'title'?"),
+        (['{"title":"x","state":"odd"}'], """argument 'state' must be "open" or "closed", not "odd\""""),
+    ],
+)
+def test_what_the_schema_certainly_refuses_is_refused_before_the_call(words, message):
+    problem = refusal(*words, schema=STRICT)
+
+    assert problem.message == message
+    assert problem.hint == "mcpd tools github.create"
+    assert made(*words, schema=STRICT, check=False)
+
+
+def test_a_wrong_name_comes_with_all_that_there_are():
+    reason = refusal("titel=x", schema=STRICT).details["reason"]
+
+    assert reason == "it takes title and optionally state, level, mode, labels, inner, page"
+    assert refusal("a=1", schema={"additionalProperties": False}).details["reason"] == "it takes no arguments"
+
+
+@pytest.mark.parametrize(
+    ("words", "schema"),
+    [
+        (["title=x"], STRICT),
+        (["title=x", "state:=null"], STRICT),
+        (["title=x", "level=1.0"], STRICT),
+        (["title=x", "mode=b"], STRICT),
+        (["other=x", "title=x"], {**STRICT, "additionalProperties": True}),
+        (["x-a=1", "title=x"], {**STRICT, "patternProperties": {"^x-": {}}}),
+        (["other=x"], {"properties": {"title": {}}}),
+        (["a=1", "b=2"], {"additionalProperties": False, "properties": {"a": {}}, "anyOf": [{"properties": {"b": {}}}]}),
+        (["a=1"], {"additionalProperties": False, "allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": {"properties": {"a": {}}}}}),
+        (["level=1e400"], {"properties": {"level": {"enum": [1]}}}),
+    ],
+)
+def test_what_a_server_may_accept_is_not_refused(words, schema):
+    assert made(*words, schema=schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"true",
+        b"{",
+        b"[" * 100_000,
+        b'{"properties":[1],"required":7,"additionalProperties":"no"}',
+        b'{"properties":{"a":1,"b":null},"required":[1,{}],"anyOf":{}}',
+        b'{"properties":{"a":{"type":7,"enum":3,"items":4,"properties":5,"anyOf":[1,null]}}}',
+        b'{"$ref":"#"}',
+        b'{"allOf":[{"$ref":"#"}],"anyOf":[{"$ref":"#"},{"$ref":"#/anyOf/0"}]}',
+        b'{"properties":{"a":{"$ref":"https://example.com/x"},"b":{"$ref":"#/nowhere/0"},"c":{"$ref":"x"}}}',
+    ],
+)
+def test_a_schema_of_any_kind_stops_nobody(schema):
+    command = CallCommand("s", "t", ("a=x", "b.c=1", "d[]=2"))
+
+    assert build(command, schema, {}) == b'{"a":"x","b":{"c":1},"d":[2]}'
+
+
+def test_a_schema_that_branches_without_end_costs_a_bounded_time():
+    branches = {f"b{n}": {"anyOf": [{"$ref": f"#/$defs/b{m}"} for m in range(50)]} for n in range(50)}
+    schema = {"properties": {"a": {"$ref": "#/$defs/b0"}}, "$defs": branches}
+
+    assert made("a=1", schema=schema) == b'{"a":1}'
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], False),
+        (["a=1"], True),
+        (["a[]=1"], True),
+        (["a[]:=1"], True),
+        (["a.b:=1"], True),
+        (["a=@f"], True),
+        (["a:=1"], False),
+        (["a:=1", "b:=@f"], False),
+        (["a:=1", "b=2"], True),
+        (['{"a":1}'], False),
+    ],
+)
+def test_only_what_is_typed_by_it_needs_the_schema(words, expected):
+    assert needs_schema(CallCommand("s", "t", tuple(words))) is expected
+
+
+def test_a_word_that_is_no_argument_is_refused_before_anything_is_asked():
+    with pytest.raises(BadRequest) as caught:
+        needs_schema(CallCommand("s", "t", ("hello",)))
+
+    assert (caught.value.server, caught.value.hint) == ("s", "mcpd tools s.t")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+keys = st.from_regex(r"[a-z_-][a-z0-9_-]{0,9}", fullmatch=True)
+
+
+@given(st.dictionaries(keys, json_values, max_size=5))
+def test_json_arguments_survive(arguments):
+    words = [f"{key}:={json.dumps(value)}" for key, value in arguments.items()]
+    expected = {key: json.dumps(value) for key, value in arguments.items()}
+
+    built = msgspec.json.decode(made(*words, schema=None), type=dict[str, msgspec.Raw])
+
+    assert {key: bytes(value).decode() for key, value in built.items()} == expected
+
+
+@given(st.dictionaries(keys, st.text(), max_size=5))
+def test_text_arguments_survive(arguments):
+    schema = {"properties": {key: {"type": "string"} for key in arguments}}
+    words = [f"{key}={'@' if text.startswith('@') else ''}{text}" for key, text in arguments.items()]
+
+    assert json.loads(made(*words, schema=schema)) == arguments
+
+
+@given(st.lists(st.text() | st.from_regex(r"[ab.\[\]]{1,4}:?=[@ab1{\"]{0,3}", fullmatch=True)), json_values)
+def test_any_words_and_any_schema_give_one_line_of_an_object_or_a_refusal(words, schema):
+    try:
+        arguments = made(*words, schema=schema)
+    except BadRequest as problem:
+        assert problem.message and "\n" not in problem.message
+    else:
+        assert b"\n" not in arguments
+        assert isinstance(json.loads(arguments), dict)
+
+
+@given(json_values, keys)
+def test_a_schema_can_always_be_asked(schema, name):
+    shape = schemas.read(json.dumps({"properties": {name: schema}, "anyOf": [schema, {"$ref": "#/anyOf/0"}]}).encode())
+
+    assert name in shape.names
+    for one in (shape, shape.property(name), shape.items):
+        if one is not None:
+            assert isinstance((one.types, one.required, one.choices, one.is_closed, one.text("description")), tuple)

@@ -1,3 +1,207 @@
-"""`mcpd/cli` stub"""
+"""`mcpd/cli`: `mcpd call` and `mcpd tools`, parsed by schema and rendered here.
+
+A client that has to answer in twenty milliseconds sends the words as they were typed and gets exit
+status, stdout and stderr back. Everything that goes wrong with the command becomes that, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from mcpd.broker.broker import Broker
+from mcpd.broker.call import VIEW_BYTES, Call, Parts, Request
+from mcpd.errors import CallTimeout, McpdError
+from mcpd.protocol import paging, rawjson
+from mcpd.protocol.jsonrpc import ABSENT
+
+from . import arguments
+from .commandline import CallCommand, ToolsCommand, parse_argv, wants_json
+from .connection import Connection
+from .failures import error_output
+from .lists import ListParams, Lists
+from .render import call_output
+from .text import Output
+from .toolpages import schema_page, tool_page, tools_output
+
+# A server that is slow to list its tools does not keep one from calling them.
+LIST_PATIENCE_SECONDS = 5.0
+ALL = 1_000_000
+
+
+class Waiter:
+    """A client of the broker that a task waits for."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._done = trio.Event()
+        self._result: bytes | None = None
+        self._error = b""
+
+    @property
+    def key(self) -> Hashable:
+        """Its connection's: that is whose share it takes."""
+        return self._connection.key
+
+    def answered(self, call: Call, parts: Parts) -> None:
+        """Wake the task."""
+        self._result = b"".join(parts)
+        self._done.set()
+
+    def refused(self, call: Call, error: bytes) -> None:
+        """Wake the task."""
+        self._error = error
+        self._done.set()
+
+    def progressed(self, call: Call, params: bytes) -> None:
+        """Pass it on: the client has asked for it with its own token."""
+        self._connection.progressed(call, params)
+
+    async def outcome(self) -> tuple[bytes | None, bytes]:
+        """Return the result, or None and the error."""
+        await self._done.wait()
+        return self._result, self._error
+
+
 class Commands:
-    def __init__(self, broker, lists): pass
+    """Runs command lines for connections."""
+
+    def __init__(self, broker: Broker, lists: Lists) -> None:
+        self._broker, self._lists = broker, lists
+
+    async def run(
+        self,
+        connection: Connection,
+        argv: list[str],
+        columns: int | None,
+        files: dict[str, str],
+        meta: Mapping[str, Raw] | None,
+    ) -> dict[str, object]:
+        """Run one command line; return `{exit, stdout, stderr}`, whatever happens."""
+        as_json, server = wants_json(argv), None
+        try:
+            command = parse_argv(argv, {**self._broker.config.servers, **self._broker.config.wrong})
+            server = command.server
+            if isinstance(command, CallCommand):
+                output = await self._call(connection, command, columns, files, meta)
+            else:
+                output = await self._tools(command, columns)
+        except McpdError as problem:
+            output = error_output(problem.to_error(), as_json=as_json, server=server)
+        return {"exit": output.exit, "stdout": output.stdout, "stderr": output.stderr}
+
+    # -- call ------------------------------------------------------------------------------------
+
+    async def _call(
+        self,
+        connection: Connection,
+        command: CallCommand,
+        columns: int | None,
+        files: dict[str, str],
+        meta: Mapping[str, Raw] | None,
+    ) -> Output:
+        begun = trio.current_time()
+        needs = arguments.needs_schema(command) or (command.check and bool(command.words))
+        schema = await self._schema(command) if needs else None
+        body = arguments.build(command, schema, files)
+        timeout = command.timeout_seconds
+        if timeout is not None:
+            timeout = max(0.001, timeout - (trio.current_time() - begun))
+        request = Request(
+            command.server, command.tool, Raw(body), timeout, command.max_bytes or VIEW_BYTES, dict(meta or {}) or None
+        )
+        waiter = Waiter(connection)
+        call = self._broker.call(waiter, b"0", request)
+        try:
+            result, error = await waiter.outcome()
+        finally:
+            call.cancel("the client has left")
+        if result is None:
+            return error_output(_error(error), as_json=command.as_json, server=command.server)
+        return call_output(result, command, columns)
+
+    async def _schema(self, command: CallCommand) -> bytes | None:
+        """Return the tool's input schema; None where the server does not tell, or not in time.
+
+        Raises:
+            McpdError: The server cannot be had, or has no such tool.
+        """
+        place = self._broker.resolve(command.server)
+        with trio.move_on_after(command.timeout_seconds or float("inf")) as limit:
+            await place.slot.ready()
+        if limit.cancelled_caught:
+            name, seconds = command.server, command.timeout_seconds
+            why = f"server '{name}' was not ready for '{command.tool}' within {seconds:g} s"
+            raise CallTimeout(why, server=name, may_have_run=False)
+        listing = None
+        with trio.move_on_after(LIST_PATIENCE_SECONDS):
+            try:
+                listing, _ = await place.catalog.listing("tools")
+                if command.tool not in listing.names:
+                    listing, _ = await place.catalog.listing("tools", fresh=True)
+            except McpdError:
+                if place.slot.session is None:
+                    raise
+        if listing is None or command.tool not in listing.names:
+            if listing is not None and not listing.incomplete and not listing.set_aside:
+                raise place.unknown_tool(command.tool)
+            return None
+        return bytes(rawjson.members(listing.names[command.tool], "the tool").get("inputSchema", ABSENT)) or None
+
+    # -- tools -----------------------------------------------------------------------------------
+
+    async def _tools(self, command: ToolsCommand, columns: int | None) -> Output:
+        if command.tool is not None:
+            return await self._tool(command, columns)
+        if command.as_json and not command.all:
+            params = ListParams(server=command.server, limit=paging.MAX_LIMIT)
+            return Output(0, msgspec.json.encode(await self._lists.page("tools", params)).decode() + "\n", "")
+        found = await self._lists.gather("tools", command.server)
+        listing: dict[str, object] = {
+            "items": [item.descriptor for item in found.items],
+            "total": len(found.items),
+            "shown": len(found.items),
+        }
+        for extra in ("stale", "incomplete", "set_aside", "problems"):
+            if value := getattr(found, extra):
+                listing[extra] = value
+        body = msgspec.json.encode(listing)
+        return Output(0, body.decode() + "\n", "") if command.as_json else tools_output(body, command, columns)
+
+    async def _tool(self, command: ToolsCommand, columns: int | None) -> Output:
+        server, tool = command.server or "", command.tool or ""
+        place = self._broker.resolve(server)
+        listing, _ = await place.catalog.listing("tools")
+        if tool not in listing.names:
+            listing, _ = await place.catalog.listing("tools", fresh=True)
+        if tool not in listing.names:
+            raise place.unknown_tool(tool)
+        descriptor = listing.names[tool]
+        if command.as_json:
+            return Output(0, bytes(descriptor).decode() + "\n", "")
+        return schema_page(descriptor) if command.schema else tool_page(server, descriptor, columns)
+
+
+def _error(body: bytes) -> Mapping[str, Any]:
+    """Return an error object for rendering: `data` of our own errors as a dict, of others as it came."""
+    try:
+        members = msgspec.json.decode(body, type=dict[str, Raw])
+        code = msgspec.json.decode(members.get("code", Raw(b"0")), type=int)
+        message = msgspec.json.decode(members.get("message", Raw(b'""')), type=str)
+    except (msgspec.MsgspecError, RecursionError):
+        return {"code": 0, "message": body[:1000].decode("utf-8", "replace").strip('"')}
+    error: dict[str, Any] = {"code": code, "message": message}
+    if code > 0 and "data" in members:
+        data = msgspec.json.decode(members["data"])
+        if isinstance(data, dict) and "class" in data:
+            return {**error, "data": data}
+    if "data" in members:
+        error["data"] = members["data"]
+    return error
+
+
+

@@ -200,8 +200,9 @@ class Control:
         connection.send(jsonrpc.answer(request_id, bounding.view(whole, page, {"handle": p.handle})))
 
     def _cli(self, connection: Connection, request_id: bytes, p: CliParams) -> None:
-        command = self._commands.prepare(connection, request_id, p.argv, p.columns, p.files, p.meta)
-        connection.start(request_id, command.run)
+        connection.start(
+            request_id, lambda: self._commands.run(connection, p.argv, p.columns, p.files, p.meta)
+        )
 
     # -- servers ---------------------------------------------------------------------------------
 

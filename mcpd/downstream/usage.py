@@ -139,19 +139,23 @@ def _example_words(shape: Shape) -> list[str]:
 
 def _words(key: str, shape: Shape | None, depth: int) -> list[str]:
     """Return the words that give an argument some value that its schema allows."""
-    if "=" in key or key.endswith(":") or key.startswith(("{", "[", '"')):
+    if "=" in key or not key or key.endswith((":", ".")) or key.startswith(("{", "[", '"')):
         return []
     types = shape.types if shape is not None else ()
     value = _example_value(shape)
     if shape is not None and value is None and types == ("object",) and shape.required and depth < MAX_DEPTH:
         return [word for name in shape.required for word in _words(f"{key}.{name}", shape.property(name), depth + 1)]
-    if value is None and types == ("array",):
-        return [f"{key}[]{_behind_key(_placeholder(shape.items if shape is not None else None), ())}"]
-    return [key + _behind_key(_placeholder(shape) if value is None else value, types)]
+    if shape is not None and value is None and types == ("array",):
+        return [f"{key}[]{_assigned(shape.items)}"]
+    return [key + _assigned(shape)]
 
 
-def _behind_key(value: object, types: tuple[str, ...]) -> str:
-    """Return `=text` or `:=json`, whichever gives this value for these types."""
+def _assigned(shape: Shape | None) -> str:
+    """Return `=text` or `:=json`, whichever gives a value that this schema allows."""
+    types = shape.types if shape is not None else ()
+    value = _example_value(shape)
+    if value is None:
+        value = _placeholder(shape)
     if isinstance(value, str) and ("string" in types or not (types or _looks_like_json(value))):
         return f"=@{value}" if value.startswith("@") else f"={value}"
     json = msgspec.json.encode(value)

@@ -247,7 +247,7 @@ class Channel:
             self.counts["noise"] += 1
             return
         for part in parts:
-            if bytes(part[:1]) != b"[":
+            if bytes(part)[:1] != b"[":
                 self.on_line(bytes(part))
 
     def _garbled(self, exchange: Exchange | None, message: Message) -> None:

@@ -39,7 +39,14 @@ SCHEMA = {
         },
     },
 }
-FILES = {"note.txt": "one\ntwo\n", "list.json": '[\r\n 1.0,\n 2\n]\n', "bad.json": "{", "-": "from stdin", "x": "@y", "bom.json": "\ufeff{}"}
+FILES = {
+    "note.txt": "one\ntwo\n",
+    "list.json": "[\r\n 1.0,\n 2\n]\n",
+    "bad.json": "{",
+    "-": "from stdin",
+    "x": "@y",
+    "bom.json": "\ufeff{}",
+}
 
 
 def made(*words, schema=SCHEMA, args=None, files=FILES, check=True):
@@ -157,7 +164,17 @@ def test_an_array_and_an_object_come_with_the_way_to_write_them():
 
 @pytest.mark.parametrize(
     "text",
-    ["1.0", "9007199254740993", "123456789012345678901234567890", "1e400", "-0", '"\\u00e9"', '{"b":1,"a":1,"b":2}', '[1 , 2]', "null"],
+    [
+        "1.0",
+        "9007199254740993",
+        "123456789012345678901234567890",
+        "1e400",
+        "-0",
+        '"\\u00e9"',
+        '{"b":1,"a":1,"b":2}',
+        "[1 , 2]",
+        "null",
+    ],
 )
 def test_json_goes_through_as_it_stands(text):
     assert made(f"text:={text}") == f'{{"text":{text}}}'.encode()
@@ -237,7 +254,10 @@ def test_a_file_that_does_not_do_is_named(word, message):
         (["sizes[]=1", "text=x", "sizes[]=2"], b'{"sizes":[1,2],"text":"x"}'),
         (["any[]:=[1]"], b'{"any":[[1]]}'),
         (["filter.tags[]=a"], b'{"filter":{"tags":["a"]}}'),
-        (["filter.since=2020", "filter.deep.n=5", "filter.deep.deep.since=1"], b'{"filter":{"since":"2020","deep":{"n":5,"deep":{"since":"1"}}}}'),
+        (
+            ["filter.since=2020", "filter.deep.n=5", "filter.deep.deep.since=1"],
+            b'{"filter":{"since":"2020","deep":{"n":5,"deep":{"since":"1"}}}}',
+        ),
         (["when.at=5"], b'{"when.at":"5"}'),
         (["when.x.y=5"], b'{"when":{"x.y":"5"}}'),
         (["when.z.y=5"], b'{"when":{"z":{"y":5}}}'),
@@ -386,8 +406,18 @@ def test_a_wrong_name_comes_with_all_that_there_are():
         (["other=x", "title=x"], {**STRICT, "additionalProperties": True}),
         (["x-a=1", "title=x"], {**STRICT, "patternProperties": {"^x-": {}}}),
         (["other=x"], {"properties": {"title": {}}}),
-        (["a=1", "b=2"], {"additionalProperties": False, "properties": {"a": {}}, "anyOf": [{"properties": {"b": {}}}]}),
-        (["a=1"], {"additionalProperties": False, "allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": {"properties": {"a": {}}}}}),
+        (
+            ["a=1", "b=2"],
+            {"additionalProperties": False, "properties": {"a": {}}, "anyOf": [{"properties": {"b": {}}}]},
+        ),
+        (
+            ["a=1"],
+            {
+                "additionalProperties": False,
+                "allOf": [{"$ref": "#/$defs/A"}],
+                "$defs": {"A": {"properties": {"a": {}}}},
+            },
+        ),
         (["level=1e400"], {"properties": {"level": {"enum": [1]}}}),
     ],
 )

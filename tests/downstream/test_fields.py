@@ -32,7 +32,8 @@ def test_a_path_has_names_indices_and_quoted_names(path, steps):
 
 
 @pytest.mark.parametrize(
-    "path", ["", ".", "a.", ".a", "a..b", "a[", "a[]", "a[x]", "a[0", "a[0]b", 'a"b', 'a["b]', "a[1e3]", "a[99999999999]"]
+    "path",
+    ["", ".", "a.", ".a", "a..b", "a[", "a[]", "a[x]", "a[0", "a[0]b", 'a"b', 'a["b]', "a[1e3]", "a[99999999999]"],
 )
 def test_what_is_no_path_is_refused_with_an_example(path):
     with pytest.raises(BadRequest) as caught:
@@ -65,13 +66,25 @@ def test_a_value_is_found_as_it_came(path, value):
 @pytest.mark.parametrize(
     ("path", "message", "reason"),
     [
-        ("contents", "the result has no contents", "the result has content and structuredContent; did you mean content?"),
+        (
+            "contents",
+            "the result has no contents",
+            "the result has content and structuredContent; did you mean content?",
+        ),
         ("content[2]", "the result has no content[2]", "content has 2 elements"),
         ("content[-3]", "the result has no content[-3]", "content has 2 elements"),
         ("content.text", "the result has no content.text", "content is an array of 2 elements: write content[0]"),
-        ("structuredContent.no[0]", "the result has no structuredContent.no[0]", "structuredContent.no has no elements"),
+        (
+            "structuredContent.no[0]",
+            "the result has no structuredContent.no[0]",
+            "structuredContent.no has no elements",
+        ),
         ("structuredContent.none.x", "the result has no structuredContent.none.x", "structuredContent.none is null"),
-        ("structuredContent.empty.x", "the result has no structuredContent.empty.x", "structuredContent.empty is an empty object"),
+        (
+            "structuredContent.empty.x",
+            "the result has no structuredContent.empty.x",
+            "structuredContent.empty is an empty object",
+        ),
         ("structuredContent[0]", "the result has no structuredContent[0]", "structuredContent is an object"),
         ("content[0].text.x", "the result has no content[0].text.x", "content[0].text is a string"),
     ],

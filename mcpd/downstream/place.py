@@ -1,7 +1,7 @@
 """Where the daemon is to be found: its folder, its lock and its socket. Imports no event loop.
 
 The lock is a file beside the socket, held for life and never removed: only its holder may replace the
-socket, which is bound under another name, with its mode set before, and renamed into place.
+socket, whose mode is set before it has a name.
 """
 
 from __future__ import annotations
@@ -115,28 +115,17 @@ class Place:
             CannotListen: The system refuses, with its reason.
         """
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        folder, name = os.path.split(self.path)
-        try:
-            folder_fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as problem:
-            sock.close()
-            raise CannotListen(f"cannot use the folder {folder}: {_reason(problem)}") from None
-        # By way of the descriptor, so that the longer name cannot be too long.
-        temporary = f"/proc/self/fd/{folder_fd}/{name}.{os.getpid()}"
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+                os.unlink(self.path)
             os.fchmod(sock.fileno(), 0o600)  # before bind: the file never has another mode
-            sock.bind(temporary)
+            sock.bind(self.path)
             sock.listen(BACKLOG)
             sock.setblocking(False)
-            os.rename(temporary, self.path)
             self._inode = os.stat(self.path).st_ino
         except OSError as problem:
             sock.close()
             raise CannotListen(f"cannot listen at {self.path}: {_reason(problem)}") from None
-        finally:
-            os.close(folder_fd)
         self.listener = sock
         return sock
 

@@ -24,6 +24,8 @@ MAX_DEPTH = 3
 MAX_PARAMETERS = 30
 MAX_CHOICES = 8
 VALUE_CHARACTERS = 60
+# In an example: a longer text is a placeholder there.
+EXAMPLE_BYTES = 200
 NAME_CHARACTERS = 64
 
 
@@ -180,7 +182,7 @@ def _example_value(shape: Shape | None) -> object:
     ]
     types = shape.types
     for value in candidates:
-        if value is None or len(json := msgspec.json.encode(value)) > VALUE_CHARACTERS:
+        if value is None or len(json := msgspec.json.encode(value)) > EXAMPLE_BYTES:
             continue
         if (not types or fits(msgspec.Raw(json), types)) and (not shape.choices or value in shape.choices):
             return value

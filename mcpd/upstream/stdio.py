@@ -114,8 +114,8 @@ class StdioTransport:
         self.problem: Exception | None = None
         self._mover, self._timers, self._owner = mover, timers, owner
         self._decoder = FrameDecoder(max_bytes)
+        # What a server writes says nothing about what it can read.
         self._framing = "content-length" if framing == "content-length" else "newline"
-        self._auto = framing == "auto"
         p = self.process
         self._out = mover.open(p.stdout, p.stdin, self._on_bytes, self._on_end, self._on_crash)
         self._err = mover.open(p.stderr, None, ring.append, lambda _: None, lambda _: None)
@@ -177,8 +177,6 @@ class StdioTransport:
                 owner.on_overlong(frame.head)
             else:
                 owner.on_line(frame)
-        if self._auto and self._decoder.framing != self._framing:
-            self._framing = self._decoder.framing
 
     def _on_exit(self, _: int) -> None:
         self._mover.forget(self.process.pidfd)

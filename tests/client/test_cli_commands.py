@@ -137,7 +137,7 @@ def test_status_of_a_server_that_is_not_there_suggests_another(serve: Any, capfd
     serve({"mcpd/status": STATUS})
 
     assert main(["status", "dmo"]) == 2
-    assert capfd.readouterr().err == "error: there is no server 'dmo'\n  did you mean 'demo'?\n  run: mcpd ls\n"
+    assert capfd.readouterr().err == "error: there is no server 'dmo'\n  did you mean 'demo'?\n  try: mcpd ls\n"
 
     assert main(["--json", "status", "dmo"]) == 2
     assert json.loads(capfd.readouterr().err)["error"]["code"] == 1

@@ -99,7 +99,7 @@ def test_down_does_not_wait_for_ever(serve: Any, capfd: Capture, monkeypatch: py
 
     assert main(["down"]) == 1
 
-    assert capfd.readouterr().err.endswith("  run: mcpd down --force\n")
+    assert capfd.readouterr().err.endswith("  try: mcpd down --force\n")
 
 
 def test_reload_tells_what_has_changed_and_what_is_wrong(serve: Any, capfd: Capture) -> None:

@@ -103,7 +103,7 @@ def test_a_mistyped_command_is_recognised(
     assert main([typed]) == 2
 
     assert capfd.readouterr().err == (
-        f"error: there is no command '{typed}'\n  did you mean '{meant}'?\n  run: mcpd help\n"
+        f"error: there is no command '{typed}'\n  did you mean '{meant}'?\n  try: mcpd help\n"
     )
 
 

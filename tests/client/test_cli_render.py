@@ -76,7 +76,7 @@ def test_durations_are_for_people(seconds: float, expected: str) -> None:
 ERRORS = [
     (
         DaemonNotRunning("the daemon is not running", hint="mcpd up"),
-        "error: the daemon is not running\n  run: mcpd up\n",
+        "error: the daemon is not running\n  try: mcpd up\n",
         {"code": 40, "class": "daemon_unreachable", "message": "the daemon is not running", "hint": "mcpd up"},
         6,
     ),

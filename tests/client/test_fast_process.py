@@ -91,7 +91,7 @@ def test_without_a_daemon_it_says_where_it_looked(socket_path: str) -> None:
     assert done.returncode == 6
     assert done.stdout == b""
     assert done.stderr.decode() == (
-        f"error: the daemon is not running: nobody listens on {socket_path}\n  run: mcpd up\n"
+        f"error: the daemon is not running: nobody listens on {socket_path}\n  try: mcpd up\n"
     )
 
 

@@ -236,7 +236,7 @@ json_values = st.recursive(
 )
 blocks = st.fixed_dictionaries(
     {"type": st.sampled_from(["text", "image", "audio", "resource", "resource_link", "x"])},
-    optional={key: json_values for key in ("text", "data", "mimeType", "uri", "name", "size", "resource")},
+    optional=dict.fromkeys(("text", "data", "mimeType", "uri", "name", "size", "resource"), json_values),
 )
 
 

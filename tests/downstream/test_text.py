@@ -1,5 +1,4 @@
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -73,14 +72,8 @@ def test_printable_text_is_not_touched(text):
 
 @pytest.mark.parametrize("start", ["\x1b[", "\x1b]", "\x9d", "\x1b", "\x1b[0", "\x1b ", "\x1b]0;x\x1b"])
 def test_hostile_text_is_read_once(start):
-    def process_time(count):
-        begin = time.process_time()
-        clean(start * count + "é")
-        return time.process_time() - begin
-
-    # Ten times the text may take about ten times as long; a hundred would be reading it over and over.
-    process_time(1000)
-    assert process_time(400_000) < 60 * max(process_time(40_000), 0.001)
+    # Read from each beginning to the end, this would take hours.
+    assert clean(start * 400_000 + "é").endswith("é")
 
 
 def test_one_line_has_single_spaces_and_a_limit():
@@ -91,7 +84,7 @@ def test_one_line_has_single_spaces_and_a_limit():
 
 
 @pytest.mark.parametrize(
-    ("text", "columns"), [("", 0), ("abc", 3), ("日本", 4), ("ｆ", 2), ("e\u0301", 1), ("a\u200db", 2), ("ü", 1)]
+    ("text", "columns"), [("", 0), ("abc", 3), ("日本", 4), ("\uff46", 2), ("e\u0301", 1), ("a\u200db", 2), ("ü", 1)]
 )
 def test_width_counts_columns(text, columns):
     assert width(text) == columns

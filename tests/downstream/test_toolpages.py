@@ -249,7 +249,7 @@ leaves = st.fixed_dictionaries(
             ]
         ),
         "default": st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()),
-        "enum": st.lists(st.text() | st.integers() | st.booleans(), min_size=1),
+        "enum": st.lists(st.text(max_size=20) | st.integers() | st.booleans(), min_size=1),
         "description": st.text(),
         "examples": st.lists(st.text() | st.integers()),
         "minimum": st.integers(-5, 5),

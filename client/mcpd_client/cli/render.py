@@ -128,7 +128,7 @@ def render_error(error: ClientError, *, as_json: bool = False) -> str:
         lines.append(f"  {clean_line(error.reason)}")
     if error.hint:
         hint = clean_line(error.hint)
-        lines.append(f"  run: {hint}" if hint.startswith("mcpd ") else f"  {hint}")
+        lines.append(f"  try: {hint}" if hint.startswith("mcpd ") else f"  {hint}")
     return "".join(f"{line}\n" for line in lines)
 
 

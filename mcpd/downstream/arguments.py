@@ -189,13 +189,13 @@ def _place(key: str, shape: Shape | None) -> Place:
     names: list[str] = []
     rest = key
     while True:
-        known = shape.names if shape else {}
-        name = _first_name(rest, known)
-        appends = name == rest and name.endswith("[]") and name not in known
+        name = _first_name(rest, shape)
+        is_known = shape is not None and shape.has(name)
+        appends = name == rest and name.endswith("[]") and not is_known
         names.append(name.removesuffix("[]") if appends else name)
-        shape = shape.property(names[-1]) if shape else None
-        if not names[-1] or ("[]" in names[-1] and names[-1] not in known):
+        if not names[-1] or ("[]" in names[-1] and not is_known):
             raise BadRequest(f"the key '{one_line(key, 60)}' cannot be read", reason="a.b is a member, a[] an element")
+        shape = shape.member(names[-1]) if shape else None
         if name == rest:
             return Place(names, _element(shape, key) if appends else shape, appends)
         if len(names) == MAX_KEY_PARTS:
@@ -203,11 +203,11 @@ def _place(key: str, shape: Shape | None) -> Place:
         rest = rest[len(name) + 1 :]
 
 
-def _first_name(key: str, known: Mapping[str, object]) -> str:
+def _first_name(key: str, shape: Shape | None) -> str:
     """Return the longest known name that the key begins with, else what is before its first dot."""
     end = len(key)
-    while end > 0:
-        if key[:end] in known or (end == len(key) and key.removesuffix("[]") in known):
+    while shape is not None and end > 0:
+        if shape.has(key[:end]) or (end == len(key) and shape.has(key.removesuffix("[]"))):
             return key[:end]
         end = key.rfind(".", 0, end)
     return key.partition(".")[0]

@@ -39,14 +39,13 @@ def check(tree: Mapping[str, Tree], shape: Shape, *, tool: str, prefix: str = ""
     Raises:
         BadRequest: The server would refuse this; `reason` lists what there is.
     """
-    names = shape.names
-    if shape.is_closed and (unknown := next((name for name in tree if name not in names), None)) is not None:
+    if shape.is_closed and (unknown := next((name for name in tree if not shape.has(name)), None)) is not None:
         raise _unknown(unknown, shape, prefix, tool)
     if missing := [name for name in shape.required if name not in tree]:
         needed = listed([f"'{_shown(prefix + name)}'" for name in missing[:MAX_LISTED]])
         raise BadRequest(f"{_shown(tool)} needs {needed}", reason=_takes(shape, prefix))
     for name, value in tree.items():
-        if (inner := shape.property(name)) is not None:
+        if (inner := shape.member(name)) is not None:
             _check_value(value, inner, tool, prefix + name)
 
 

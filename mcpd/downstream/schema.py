@@ -2,14 +2,16 @@
 
 Only what helps to type an argument and to describe it is looked at: types, properties, items, allowed
 values. Whatever cannot be made out means "anything": the server has the last word on its arguments.
-References are followed inside of the schema only, each question looks at a bounded number of
-subschemas, and no expression of a server is ever run.
+References are followed inside of the schema only, no expression of a server is ever run, and what one
+question costs is bounded, whatever the schema refers to and how often.
 
 Spec: JSON Schema 2020-12, and the older drafts that servers use.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,6 +20,16 @@ TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 
 # Subschemas that one question may look at: references may form a cycle, and alternatives a tree of any size.
 MAX_STEPS = 64
+# Names that are listed, and values whose type is looked at.
+MAX_LISTED = 1000
+
+# Of a schema and of what it refers to or includes, the nearest counts.
+_SINGLE = (
+    "type", "enum", "const", "default", "examples", "minimum", "format", "description", "contentEncoding",
+    "items", "additionalProperties", "patternProperties", "anyOf", "oneOf",
+)  # fmt: skip
+# These count all.
+_JOINED = ("properties", "required")
 
 Keywords = dict[str, Any]
 
@@ -50,23 +62,22 @@ class Shape:
         return tuple(name for name in TYPES if name in found)
 
     @property
-    def names(self) -> dict[str, None]:
-        """The names of its properties, in order, those of all alternatives included."""
-        return {name: None for part in self._parts() for name in _properties(part)}
+    def names(self) -> list[str]:
+        """The names of its properties in order, those of all alternatives included; `MAX_LISTED` at most."""
+        return list(islice(_unique(self._all("properties")), MAX_LISTED))
 
     @property
-    def required(self) -> tuple[str, ...]:
-        """The names that the schema demands and has no default for.
+    def required(self) -> list[str]:
+        """The names that the schema demands and has no default for; `MAX_LISTED` at most.
 
         Some generators list what has a default as required, and their servers do without it.
         """
-        properties = _properties(self._own)
-        names = dict.fromkeys(_strings(self._own.get("required")))
-        return tuple(name for name in names if not _has_default(properties, name))
+        demanded = islice(_unique(self._own["required"]), MAX_LISTED)
+        return [name for name in demanded if not any(_has_default(each, name) for each in self._own["properties"])]
 
     @property
     def is_closed(self) -> bool:
-        """Whether it refuses other names than `names`."""
+        """Whether it refuses names that it does not have."""
         return self._own.get("additionalProperties") is False and not self._own.get("patternProperties")
 
     @property
@@ -74,22 +85,26 @@ class Shape:
         """The values that it can have, decoded; None if they are not listed."""
         if not self._variants or "enum" in self._own or "const" in self._own:
             return _choices(self._own)
-        found: list[Any] = []
+        lists: dict[int, list[Any]] = {}
         for part in self._variants:
             choices = [None] if part.get("type") == "null" else _choices(part)
             if choices is None:
                 return None
-            found += choices
-        return found
+            lists[id(part.get("enum", part))] = choices
+        return [choice for choices in lists.values() for choice in choices]
 
     @property
     def items(self) -> Shape | None:
         """The shape of its elements, if it is an array and they are described."""
-        return self._either([part["items"] for part in self._parts() if isinstance(part.get("items"), dict)])
+        return self._either([part["items"] for part in self._parts if isinstance(part.get("items"), dict)])
 
-    def property(self, name: str) -> Shape | None:
+    def has(self, name: str) -> bool:
+        """Tell whether there is a property of this name."""
+        return any(name in properties for properties in self._all("properties"))
+
+    def member(self, name: str) -> Shape | None:
         """Return the shape of one member; None if nothing is said about it."""
-        found = [_properties(part)[name] for part in self._parts() if name in _properties(part)]
+        found = [properties[name] for properties in self._all("properties") if name in properties]
         other = self._own.get("additionalProperties")
         return self._either(found or ([other] if isinstance(other, dict) else []))
 
@@ -102,8 +117,13 @@ class Shape:
         value = self._own.get(name)
         return value if isinstance(value, str) else ""
 
+    @property
     def _parts(self) -> list[Keywords]:
         return [self._own, *self._variants]
+
+    def _all(self, keyword: str) -> list[Any]:
+        """Return what all parts have under a joined keyword, the same thing once."""
+        return list({id(each): each for part in self._parts for each in part[keyword]}.values())
 
     def _either(self, schemas: list[Any]) -> Shape | None:
         if not schemas:
@@ -130,14 +150,17 @@ class _Walk:
         self._steps_left = MAX_STEPS
 
     def folded(self, schema: object) -> Keywords:
-        """Return the keywords of a schema and of what it refers to or includes; the nearest win."""
-        folded: Keywords = {}
+        """Return the keywords of a schema and of what it refers to or includes.
+
+        `properties` is a list of dicts, `required` a list of lists of texts; both are always there.
+        """
+        folded: Keywords = {keyword: [] for keyword in _JOINED}
         pending = [schema]
         while pending and self._steps_left:
             self._steps_left -= 1
             part = pending.pop(0)
             if isinstance(part, dict):
-                folded = _merged(folded, part)
+                _fold(folded, part)
                 pending += self._included(part)
         return folded
 
@@ -146,7 +169,7 @@ class _Walk:
         found: list[Keywords] = []
         for branch in _alternatives(own):
             if not self._steps_left:
-                return [*found, {}]
+                return [*found, self.folded(None)]
             folded = self.folded(branch)
             found += self.variants(folded) or [folded]
         return found
@@ -159,15 +182,14 @@ class _Walk:
         return included
 
 
-def _merged(folded: Keywords, part: Keywords) -> Keywords:
-    if not folded:
-        return part
-    merged = {**part, **folded}
-    if isinstance(part.get("properties"), dict) and isinstance(folded.get("properties"), dict):
-        merged["properties"] = {**part["properties"], **folded["properties"]}
-    if isinstance(part.get("required"), list) and isinstance(folded.get("required"), list):
-        merged["required"] = [*folded["required"], *part["required"]]
-    return merged
+def _fold(folded: Keywords, part: Keywords) -> None:
+    for keyword in _SINGLE:
+        if keyword in part:
+            folded.setdefault(keyword, part[keyword])
+    if isinstance(properties := part.get("properties"), dict):
+        folded["properties"].append(properties)
+    if isinstance(required := part.get("required"), list):
+        folded["required"].append(required)
 
 
 def _target(root: object, reference: str) -> object:
@@ -198,11 +220,12 @@ def _alternatives(part: Keywords) -> list[Any]:
 def _types(part: Keywords) -> set[str]:
     """Return the types of keywords without alternatives; an empty set means anything."""
     named = part.get("type")
-    if known := {*([named] if isinstance(named, str) else _strings(named))}.intersection(TYPES):
+    names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    if known := {name for name in names if isinstance(name, str)}.intersection(TYPES):
         return known
     if choices := _choices(part):
-        return {type_of(choice) for choice in choices}
-    if _properties(part):
+        return {type_of(choice) for choice in choices[:MAX_LISTED]}
+    if any(part["properties"]):
         return {"object"}
     return {"array"} if isinstance(part.get("items"), dict) else set()
 
@@ -213,13 +236,13 @@ def _choices(part: Keywords) -> list[Any] | None:
     return [part["const"]] if "const" in part else None
 
 
-def _properties(part: Keywords) -> dict[str, Any]:
-    properties = part.get("properties")
-    return properties if isinstance(properties, dict) else {}
-
-
-def _strings(value: object) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+def _unique(groups: Iterable[Iterable[Any]]) -> Iterator[str]:
+    seen = set()
+    for group in groups:
+        for name in group:
+            if isinstance(name, str) and name not in seen:
+                seen.add(name)
+                yield name
 
 
 def _has_default(properties: dict[str, Any], name: str) -> bool:

@@ -60,7 +60,7 @@ def _rows(shape: Shape | None, prefix: str, depth: int) -> Iterator[Row]:
         return
     required = frozenset(shape.required)
     for name in shape.names:
-        inner = shape.property(name)
+        inner = shape.member(name)
         if inner is not None:
             key = one_line(prefix + name, NAME_CHARACTERS)
             yield Row(key, type_text(inner), _marks(inner, name in required), inner.text("description"))
@@ -111,7 +111,7 @@ def _parameters(shape: Shape | None) -> Iterator[str]:
             yield "…"
             return
         mark = "" if name in required else "?"
-        yield f"{one_line(name, NAME_CHARACTERS)}{mark}: {type_text(shape.property(name))}"
+        yield f"{one_line(name, NAME_CHARACTERS)}{mark}: {type_text(shape.member(name))}"
 
 
 # -- an example --------------------------------------------------------------------------------------
@@ -134,9 +134,9 @@ def example(server: str, tool: str, shape: Shape | None) -> str:
 
 def _example_words(shape: Shape) -> list[str]:
     words: list[str] = []
-    for name in shape.required or tuple(shape.names)[:1]:
-        words += _words(name, shape.property(name), 1)
-    return words[:MAX_PARAMETERS]
+    for name in (shape.required or shape.names[:1])[:MAX_PARAMETERS]:
+        words += _words(name, shape.member(name), 1)
+    return words
 
 
 def _words(key: str, shape: Shape | None, depth: int) -> list[str]:
@@ -146,7 +146,11 @@ def _words(key: str, shape: Shape | None, depth: int) -> list[str]:
     types = shape.types if shape is not None else ()
     value = _example_value(shape)
     if shape is not None and value is None and types == ("object",) and shape.required and depth < MAX_DEPTH:
-        return [word for name in shape.required for word in _words(f"{key}.{name}", shape.property(name), depth + 1)]
+        return [
+            word
+            for name in shape.required[:MAX_PARAMETERS]
+            for word in _words(f"{key}.{name}", shape.member(name), depth + 1)
+        ]
     if shape is not None and value is None and types == ("array",):
         return [f"{key}[]{_assigned(shape.items)}"]
     return [key + _assigned(shape)]

@@ -10,13 +10,13 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from mcpd_client import fast
 from tests.client.scripted import Peer, ScriptedDaemon
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 COMMAND = [sys.executable, "-m", "mcpd_client"]
 # What would double the time of a call if the fast path imported it.
@@ -171,6 +171,22 @@ def test_a_daemon_that_closes_without_reading_is_asked_again(socket_path: str, h
 
     assert (done.stdout, done.returncode) == (b"second\n", 0)
     assert daemon.connections == 2
+
+
+@pytest.mark.parametrize("arguments", [["call", "demo", "echo"], ["call", "demo", "echo", "-v"]])
+def test_a_daemon_that_is_leaving_and_has_run_nothing_is_asked_again(serve: Any, arguments: list[str]) -> None:
+    turns: list[str] = []
+
+    def cli(peer: Peer, request: dict[str, Any]) -> None:
+        turns.append("turn")
+        if len(turns) == 1:
+            peer.fail(request, 31, "the daemon is stopping", **{"class": "shutting_down", "may_have_run": False})
+        else:
+            peer.answer(request, answer("second\n"))
+
+    serve({"mcpd/cli": cli})
+
+    assert run(*arguments).stdout == b"second\n"
 
 
 def test_an_interrupted_call_closes_its_connection(serve: Any) -> None:

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.downstream import schema as schemas
 from mcpd.downstream.arguments import build, needs_schema
 from mcpd.downstream.commandline import CallCommand
 from mcpd.errors import BadRequest
@@ -348,113 +347,6 @@ def test_what_is_no_object_is_refused(words, args, message):
     assert refusal(*words, args=args, schema=None).message == message
 
 
-STRICT = {
-    "type": "object",
-    "properties": {
-        "title": {"type": "string"},
-        "state": {"enum": ["open", "closed"]},
-        "level": {"type": "integer", "enum": [1, 2]},
-        "mode": {"anyOf": [{"const": "a"}, {"const": "b"}, {"type": "null"}]},
-        "labels": {"type": "array", "items": {"enum": ["bug", "idea"]}},
-        "inner": {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"], "additionalProperties": False},
-        "page": {"type": "integer", "default": 1},
-    },
-    "required": ["title", "page"],
-    "additionalProperties": False,
-}
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["titel=x"], "create has no argument 'titel'; did you mean 'title'?"),
-        (["title=x", "zzz=1"], "create has no argument 'zzz'"),
-        (["state=open"], "create needs 'title'"),
-        (["title=x", "state=opne"], """argument 'state' must be "open" or "closed", not "opne\""""),
-        (["title=x", "level=3"], "argument 'level' must be 1 or 2, not 3"),
-        (["title=x", "level:=true"], "argument 'level' must be 1 or 2, not true"),
-        (["title=x", "mode=c"], """argument 'mode' must be "a", "b" or null, not "c\""""),
-        (["title=x", "labels[]=bug", "labels[]=bgu"], """argument 'labels' must be "bug" or "idea", not "bgu\""""),
-        (["title=x", "inner.b=1"], "create needs 'inner.a'"),
-        (["title=x", "inner.a=1", "inner.c=1"], "create has no argument 'inner.c'"),
-        (['{"titel":1}'], "create has no argument 'titel'; did you mean 'title'?"),
-        (['{"title":"x","state":"odd"}'], """argument 'state' must be "open" or "closed", not "odd\""""),
-    ],
-)
-def test_what_the_schema_certainly_refuses_is_refused_before_the_call(words, message):
-    problem = refusal(*words, schema=STRICT)
-
-    assert problem.message == message
-    assert problem.hint == "mcpd tools github.create"
-    assert made(*words, schema=STRICT, check=False)
-
-
-def test_a_wrong_name_comes_with_all_that_there_are():
-    reason = refusal("titel=x", schema=STRICT).details["reason"]
-
-    assert reason == "it takes title and optionally state, level, mode, labels, inner, page"
-    assert refusal("a=1", schema={"additionalProperties": False}).details["reason"] == "it takes no arguments"
-
-
-@pytest.mark.parametrize(
-    ("words", "schema"),
-    [
-        (["title=x"], STRICT),
-        (["title=x", "state:=null"], STRICT),
-        (["title=x", "level=1.0"], STRICT),
-        (["title=x", "mode=b"], STRICT),
-        (["other=x", "title=x"], {**STRICT, "additionalProperties": True}),
-        (["x-a=1", "title=x"], {**STRICT, "patternProperties": {"^x-": {}}}),
-        (["other=x"], {"properties": {"title": {}}}),
-        (
-            ["a=1", "b=2"],
-            {"additionalProperties": False, "properties": {"a": {}}, "anyOf": [{"properties": {"b": {}}}]},
-        ),
-        (
-            ["a=1"],
-            {
-                "additionalProperties": False,
-                "allOf": [{"$ref": "#/$defs/A"}],
-                "$defs": {"A": {"properties": {"a": {}}}},
-            },
-        ),
-        (["level=1e400"], {"properties": {"level": {"enum": [1]}}}),
-    ],
-)
-def test_what_a_server_may_accept_is_not_refused(words, schema):
-    assert made(*words, schema=schema)
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        b"",
-        b"null",
-        b"[]",
-        b"true",
-        b"{",
-        b"[" * 100_000,
-        b'{"properties":[1],"required":7,"additionalProperties":"no"}',
-        b'{"properties":{"a":1,"b":null},"required":[1,{}],"anyOf":{}}',
-        b'{"properties":{"a":{"type":7,"enum":3,"items":4,"properties":5,"anyOf":[1,null]}}}',
-        b'{"$ref":"#"}',
-        b'{"allOf":[{"$ref":"#"}],"anyOf":[{"$ref":"#"},{"$ref":"#/anyOf/0"}]}',
-        b'{"properties":{"a":{"$ref":"https://example.com/x"},"b":{"$ref":"#/nowhere/0"},"c":{"$ref":"x"}}}',
-    ],
-)
-def test_a_schema_of_any_kind_stops_nobody(schema):
-    command = CallCommand("s", "t", ("a=x", "b.c=1", "d[]=2"))
-
-    assert build(command, schema, {}) == b'{"a":"x","b":{"c":1},"d":[2]}'
-
-
-def test_a_schema_that_branches_without_end_costs_a_bounded_time():
-    branches = {f"b{n}": {"anyOf": [{"$ref": f"#/$defs/b{m}"} for m in range(50)]} for n in range(50)}
-    schema = {"properties": {"a": {"$ref": "#/$defs/b0"}}, "$defs": branches}
-
-    assert made("a=1", schema=schema) == b'{"a":1}'
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -516,13 +408,3 @@ def test_any_words_and_any_schema_give_one_line_of_an_object_or_a_refusal(words,
 
     assert b"\n" not in arguments
     assert isinstance(json.loads(arguments), dict)
-
-
-@given(json_values, keys)
-def test_a_schema_can_always_be_asked(schema, name):
-    shape = schemas.read(json.dumps({"properties": {name: schema}, "anyOf": [schema, {"$ref": "#/anyOf/0"}]}).encode())
-
-    assert name in shape.names
-    for one in (shape, shape.property(name), shape.items):
-        if one is not None:
-            assert isinstance((one.types, one.required, one.choices, one.is_closed, one.text("description")), tuple)

@@ -94,7 +94,7 @@ def test_spawns_are_counted_over_thirty_seconds() -> None:
     assert fails_at(Restarts(), 0, 7.4, 14.8, 22.2, 29.6)[-1] is None
 
 
-def test_a_run_that_ended_well_counts_as_a_spawn_too() -> None:
+def test_spawns_that_were_not_lost_count_too() -> None:
     restarts = Restarts()
     for now in range(4):
         restarts.spawned(now)
@@ -118,7 +118,7 @@ def test_ten_seconds_of_being_ready_forgive_what_was_before(ready_seconds: float
 def test_a_run_that_is_forgiven_does_not_count_against_the_budget() -> None:
     restarts = Restarts()
 
-    said = fails_at(restarts, *range(0, 20), ready_seconds=10.0)
+    said = fails_at(restarts, *range(20), ready_seconds=10.0)
 
     assert said == [pytest.approx(0.1)] * 20
 

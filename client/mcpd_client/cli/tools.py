@@ -9,18 +9,18 @@ from __future__ import annotations
 import os
 import socket as sockets
 
-from mcpd_client.cli.options import GLOBAL_FLAGS, GLOBAL_VALUES, Command, pick
+from mcpd_client.cli.options import GLOBAL_FLAGS, GLOBAL_VALUES, Command, Namespace, pick
 from mcpd_client.cli.progress import ProgressLine
 from mcpd_client.cli.render import terminal_columns
 from mcpd_client.cli.session import open_client
-from mcpd_client.errors import RemoteProtocolError, UsageError
+from mcpd_client.errors import RemoteProtocolError, RequestFailed, UsageError
 from mcpd_client.fast import print_answer, wants_progress, working_directory
 from mcpd_client.sync import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
-    from argparse import ArgumentParser, Namespace
+    from argparse import ArgumentParser
     from collections.abc import Mapping, Sequence
     from typing import Any
 
@@ -43,10 +43,21 @@ def resume(argv: Sequence[str], sock: socket, received: bytes) -> int:
         progress = ProgressLine() if wants_progress(list(argv)) else None
         try:
             result = client.wait_reply(1, progress).result
+        except RequestFailed as error:
+            if not is_turned_away(error):
+                raise
+            result = None
         finally:
             if progress is not None:
                 progress.clear()
+    if result is None:
+        return _run(Namespace(name=argv[0], argv=argv[1:]))
     return print_answer(*checked_answer(result))
+
+
+def is_turned_away(error: RequestFailed) -> bool:
+    """Tell whether a daemon that is leaving says that it has run nothing: its successor can be asked."""
+    return error.kind == "shutting_down" and isinstance(error.data, dict) and error.data.get("may_have_run") is False
 
 
 def ask_daemon(options: Namespace, argv: Sequence[str], files: Mapping[str, str]) -> tuple[int, str, str]:
@@ -60,12 +71,22 @@ def ask_daemon(options: Namespace, argv: Sequence[str], files: Mapping[str, str]
     if wants_progress(list(argv)):
         progress = ProgressLine()
         params["_meta"] = {"progressToken": 1}
+    try:
+        return checked_answer(_request(options, params, progress))
+    finally:
+        if progress is not None:
+            progress.clear()
+
+
+def _request(options: Namespace, params: Mapping[str, Any], progress: ProgressLine | None) -> Any:
     with open_client(options) as client:
         try:
-            return checked_answer(client.request("mcpd/cli", params, on_notification=progress))
-        finally:
-            if progress is not None:
-                progress.clear()
+            return client.request("mcpd/cli", params, on_notification=progress)
+        except RequestFailed as error:
+            if not is_turned_away(error):
+                raise
+    with open_client(options) as client:
+        return client.request("mcpd/cli", params, on_notification=progress)
 
 
 def checked_answer(result: Any) -> tuple[int, str, str]:

@@ -16,7 +16,6 @@ from mcpd.downstream.place import CannotListen, Place, check_length, socket_path
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the daemon in the foreground; return its exit status."""
     options = _parse(argv)
-    os.umask(0o077)
     place = Place(options.socket or socket_path(os.environ, os.getuid()))
     try:
         check_length(place.path)

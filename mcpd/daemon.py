@@ -28,7 +28,7 @@ from mcpd.config.load import load
 from mcpd.config.model import Config
 from mcpd.downstream.control import Control
 from mcpd.downstream.listener import Listener
-from mcpd.downstream.place import Place, announce
+from mcpd.downstream.place import CannotListen, Place, announce
 from mcpd.logs import Carefree, Recent
 from mcpd.mover import Mover
 from mcpd.timers import Timers
@@ -156,6 +156,7 @@ class Daemon:
 
     def _tidy(self) -> None:
         now = trio.current_time()
+        self._keep_place()
         self._store.expire(now)
         self._listener.drop_stalled(now)
         self._control.counters["log_lines_lost"] = self._log_file.lost
@@ -164,6 +165,22 @@ class Daemon:
         limit = self._config.daemon.idle_exit_seconds
         if limit > 0 and now - self._idle_since >= limit:
             self._shutdown()
+
+
+    def _keep_place(self) -> None:
+        """Listen again if somebody removed the socket; go if the whole folder is gone, as after a logout."""
+        if self._stopping.is_set() or self._place.stands():
+            return
+        try:
+            sock = self._place.listen_again()
+        except CannotListen as problem:
+            self._log.warning("socket.lost", problem=str(problem))
+            self._shutdown()
+        else:
+            self._log.warning("socket.replaced", socket=self._place.path)
+            self._listener.close()
+            self._listener.open(sock)
+            self._place.drop_old()
 
 
 def state_folder() -> str:
@@ -176,6 +193,6 @@ def state_folder() -> str:
 def tell_ready(fd: int | None) -> None:
     """Tell whoever waits at the other end of a pipe that the socket listens."""
     if fd is not None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it may have stopped waiting
             os.write(fd, b"ready\n")
-            os.close(fd)
+        os.close(fd)

@@ -10,6 +10,7 @@ import logging
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import msgspec
@@ -23,11 +24,15 @@ class Recent:
 
     def __init__(self) -> None:
         self.events: deque[tuple[float, str]] = deque(maxlen=KEPT_EVENTS)
+        self.followers: set[Callable[[str], None]] = set()
 
     def __call__(self, _logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
         """Keep one event as text."""
         facts = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "timestamp", "level"))
-        self.events.append((time.time(), f"{event.get('level', 'info')}: {event.get('event')} {facts}".rstrip()))
+        text = f"{event.get('level', 'info')}: {event.get('event')} {facts}".rstrip()
+        self.events.append((time.time(), text))
+        for follower in tuple(self.followers):
+            follower(text)
         return event
 
 

@@ -176,12 +176,12 @@ class Call(Exchange):
         where = "was not ready for" if waited else "did not answer"
         self.on_failure(
             CallTimeout(
-                f"server '{slot.server.name}' {where} '{self.tool}' within {self._seconds:g} s",
+                f"server '{slot.server.name}' {where} '{self.tool}' within {round(self._seconds, 2):g} s",
                 server=slot.server.name,
-                hint=f"mcpd call --timeout {self._seconds * 4:g} …",
+                hint=f"mcpd call --timeout {max(1, round(self._seconds * 4)):g} …",
                 may_have_run=began,
                 tool=self.tool,
-                seconds=self._seconds,
+                seconds=round(self._seconds, 3),
             )
         )
 
@@ -244,10 +244,16 @@ class Call(Exchange):
             parts = splicing.with_meta(result, b"mcpd/view", view, head)
             return (parts,) if isinstance(parts, bytes) else tuple(parts)
         whole = bounding.split(result)
-        page = bounding.page(whole, 0, self.request.max_bytes)
         described: dict[str, object] = {"incarnation": self.incarnation}
+        if whole.bytes > (limit := self._place.slot.server.limits.result_bytes):
+            described["bytes"] = whole.bytes
+            whole = bounding.shortened(whole, limit)
+            described["kept"] = whole.bytes
+        page = bounding.page(whole, 0, self.request.max_bytes)
         if page.shown < whole.bytes:
-            described["handle"] = self._place.store.put(whole, None, trio.current_time(), os.urandom(12).hex())
+            now, token, following = trio.current_time(), os.urandom(12).hex(), page.next_offset
+            turned = whole.bytes if following is None else following
+            described["handle"] = self._place.store.put(whole, None, now, token, turned)
         return (bounding.view(whole, page, described),)
 
     def _finish(self, outcome: str) -> None:

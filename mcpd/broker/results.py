@@ -26,11 +26,12 @@ KEEP_SECONDS = 600.0
 ENTRY_BYTES = 1024
 
 
-class _Entry(Struct, frozen=True):
+class _Entry(Struct):
     whole: Whole
     owner: Hashable
     filed_at: float
     cost_bytes: int
+    next_offset: int
 
 
 class ResultStore:
@@ -56,7 +57,7 @@ class ResultStore:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, whole: Whole, owner: Hashable, now: float, token: str) -> str:
+    def put(self, whole: Whole, owner: Hashable, now: float, token: str, next_offset: int = 0) -> str:
         """File a result and return its handle.
 
         A result that is larger than the whole store is not kept: its handle is expired at once, and the
@@ -66,13 +67,14 @@ class ResultStore:
             whole: the result.
             owner: who alone may fetch it; None for whoever has the handle.
             now: the present time; never less than at an earlier call.
+            next_offset: where a reader that names no offset goes on.
             token: unguessable and never used before, such as `secrets.token_urlsafe()` gives.
         """
         self.expire(now)
         # A token may begin with a dash, which a command line takes for an option.
         handle = f"r{token}"
         self._remove(handle)
-        entry = _Entry(whole, owner, now, whole.held_bytes + ENTRY_BYTES)
+        entry = _Entry(whole, owner, now, whole.held_bytes + ENTRY_BYTES, next_offset)
         if entry.cost_bytes > self._max_bytes:
             self.dropped += 1
             return handle
@@ -83,8 +85,8 @@ class ResultStore:
         self.held_bytes += entry.cost_bytes
         return handle
 
-    def get(self, handle: str, owner: Hashable, now: float) -> Whole:
-        """Return the result behind a handle, which stays filed.
+    def get(self, handle: str, owner: Hashable, now: float) -> tuple[Whole, int]:
+        """Return the result behind a handle, which stays filed, and where its reader goes on.
 
         Raises:
             HandleExpired: There is none, or none any more, or it is somebody else's: an answer that told
@@ -93,7 +95,12 @@ class ResultStore:
         entry = self._entries.get(handle)
         if entry is None or self._is_old(entry, now) or entry.owner not in (None, owner):
             raise self._expired()
-        return entry.whole
+        return entry.whole, entry.next_offset
+
+    def turn(self, handle: str, next_offset: int) -> None:
+        """Note where the reader of a handle goes on."""
+        if entry := self._entries.get(handle):
+            entry.next_offset = next_offset
 
     def forget(self, owner: Hashable) -> None:
         """Drop what was filed for an owner that has left. What is for whoever has the handle stays."""

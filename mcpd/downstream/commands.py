@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from mcpd.broker.broker import Broker
 from mcpd.broker.call import VIEW_BYTES, Call, Parts, Request
-from mcpd.errors import CallTimeout, McpdError
+from mcpd.errors import CallTimeout, McpdError, ShuttingDown
 from mcpd.protocol import paging, rawjson
 from mcpd.protocol.jsonrpc import ABSENT
 
@@ -90,6 +90,8 @@ class Commands:
                 output = await self._call(connection, command, columns, files, meta)
             else:
                 output = await self._tools(command, columns)
+        except ShuttingDown:
+            raise  # not rendered: the client may ask the next daemon
         except McpdError as problem:
             output = error_output(problem.to_error(), as_json=as_json, server=server)
         return {"exit": output.exit, "stdout": output.stdout, "stderr": output.stderr}
@@ -121,6 +123,7 @@ class Commands:
         finally:
             call.cancel("the client has left")
         if result is None:
+            _raise_if_untried(error)
             return error_output(_error(error), as_json=command.as_json, server=command.server)
         return call_output(result, command, columns)
 
@@ -184,6 +187,20 @@ class Commands:
         if command.as_json:
             return Output(0, bytes(descriptor).decode() + "\n", "")
         return schema_page(descriptor) if command.schema else tool_page(server, descriptor, columns)
+
+
+class _Untried(msgspec.Struct):
+    data: dict[str, Any] = {}
+
+
+def _raise_if_untried(body: bytes) -> None:
+    """Raise what a stopping daemon did not even try, so that the client can ask the next one."""
+    try:
+        data = msgspec.json.decode(body, type=_Untried).data
+    except (msgspec.MsgspecError, RecursionError):
+        return
+    if data.get("class") == ShuttingDown.kind and data.get("may_have_run") is False:
+        raise ShuttingDown("the daemon is stopping", server=data.get("server"), may_have_run=False)
 
 
 def _error(body: bytes) -> Mapping[str, Any]:

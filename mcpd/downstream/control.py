@@ -39,7 +39,7 @@ class FetchParams(Struct):
     """`params` of mcpd/fetch."""
 
     handle: str
-    offset: int = 0
+    offset: int | None = None
     max_bytes: int = VIEW_BYTES
 
 
@@ -169,8 +169,9 @@ class Control:
             return
         known = self._methods.get(message.method)
         if known is None:
-            text = f"unknown method {message.method[:100]}"
-            connection.send(jsonrpc.refusal(request_id, jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, text)))
+            text, data = f"unknown method {message.method[:100]}", {"class": "unknown_method"}
+            body = jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, text, data)
+            connection.send(jsonrpc.refusal(request_id, body))
             return
         decode, handle = known
         handle(connection, request_id, read_params(message.method, decode, message.params))
@@ -195,8 +196,9 @@ class Control:
             connection.calls[request_id] = call
 
     def _fetch(self, connection: Connection, request_id: bytes, p: FetchParams) -> None:
-        whole = self._store.get(p.handle, None, trio.current_time())
-        page = bounding.page(whole, p.offset, max(p.max_bytes, 1))
+        whole, following = self._store.get(p.handle, None, trio.current_time())
+        page = bounding.page(whole, following if p.offset is None else p.offset, max(p.max_bytes, 1))
+        self._store.turn(p.handle, whole.bytes if page.next_offset is None else page.next_offset)
         connection.send(jsonrpc.answer(request_id, bounding.view(whole, page, {"handle": p.handle})))
 
     def _cli(self, connection: Connection, request_id: bytes, p: CliParams) -> None:

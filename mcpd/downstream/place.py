@@ -83,6 +83,7 @@ class Place:
         self.path = os.path.abspath(path)
         self.listener: socket.socket | None = None
         self._lock_fd: int | None = None
+        self._old: socket.socket | None = None
         self._inode = 0
 
     def lock(self) -> None:
@@ -128,6 +129,37 @@ class Place:
             raise CannotListen(f"cannot listen at {self.path}: {_reason(problem)}") from None
         self.listener = sock
         return sock
+
+    def stands(self) -> bool:
+        """Whether the socket at the path is still ours, and the lock still the one that others would take."""
+        try:
+            return os.stat(self.path).st_ino == self._inode and self._lock_stands()
+        except OSError:
+            return False
+
+    def _lock_stands(self) -> bool:
+        return self._lock_fd is not None and os.stat(f"{self.path}.lock").st_ino == os.fstat(self._lock_fd).st_ino
+
+    def listen_again(self) -> socket.socket:
+        """Put a new socket in place of one that is gone; `drop_old` closes the one before.
+
+        Raises:
+            CannotListen: The folder is gone, or somebody else may hold the lock by now.
+        """
+        try:
+            mine = self._lock_stands()
+        except OSError:
+            mine = False
+        if not mine:
+            raise CannotListen(f"the folder of {self.path} was removed")
+        self._old = self.listener
+        return self.listen()
+
+    def drop_old(self) -> None:
+        """Close the socket that `listen_again` has replaced."""
+        if self._old is not None:
+            self._old.close()
+            self._old = None
 
     def leave(self) -> None:
         """Remove the socket, if it is still ours, and let go of the lock. Idempotent."""

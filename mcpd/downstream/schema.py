@@ -22,6 +22,8 @@ TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 MAX_STEPS = 64
 # Names that are listed, and values whose type is looked at.
 MAX_LISTED = 1000
+# A longer list of values is no help to anybody, and counts as none.
+MAX_CHOICES = 10_000
 
 # Of a schema and of what it refers to or includes, the nearest counts.
 _SINGLE = (
@@ -232,7 +234,7 @@ def _types(part: Keywords) -> set[str]:
 
 def _choices(part: Keywords) -> list[Any] | None:
     if isinstance(choices := part.get("enum"), list):
-        return choices
+        return choices if len(choices) <= MAX_CHOICES else None
     return [part["const"]] if "const" in part else None
 
 

@@ -40,7 +40,7 @@ class Tail:
         for place in self._places(p.server):
             found += self._of(place)
         for when, text in self._recent.events:
-            if p.server is None or f"upstream={p.server} " in f"{text} ":
+            if _concerns(text, p.server):
                 found.append((when, _line(when, p.server or "mcpd", "daemon", text)))
         found.sort(key=lambda line: line[0])
         last = min(max(p.tail, 0), MAX_LINES)
@@ -57,14 +57,23 @@ class Tail:
         return [(when, _line(when, name, "stderr", clean(text))) for when, text in latest.ring.lines()]
 
     def follow(self, p: LogParams, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
-        """Tell every new line of stderr; return what ends that."""
+        """Tell every new line and event; return what ends that."""
         undo = [self._follow(place, tell) for place in self._places(p.server)]
+        undo.append(self._follow_daemon(p.server, tell))
 
         def stop() -> None:
             for one in undo:
                 one()
 
         return stop
+
+    def _follow_daemon(self, server: str | None, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        def on_event(text: str) -> None:
+            if _concerns(text, server):
+                tell(_line(time.time(), server or "mcpd", "daemon", text))
+
+        self._recent.followers.add(on_event)
+        return lambda: self._recent.followers.discard(on_event)
 
     def _follow(self, place: Place, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         slot, name = place.slot, place.server.name
@@ -75,6 +84,11 @@ class Tail:
 
         slot.followers.add(on_line)
         return lambda: slot.followers.discard(on_line)
+
+
+def _concerns(text: str, server: str | None) -> bool:
+    """Whether an event of the daemon is about a server, or any will do."""
+    return server is None or f"upstream={server} " in f"{text} "
 
 
 def _line(when: float, server: str, stream: str, text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from mcpd.downstream.text import one_line, width
+from mcpd.downstream.text import ELLIPSIS, one_line, width
 from mcpd.downstream.values import fits, typed
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ VALUE_CHARACTERS = 60
 # In an example: a longer text is a placeholder there.
 EXAMPLE_BYTES = 200
 NAME_CHARACTERS = 64
+# One long description may be that of every argument, by reference.
+DESCRIPTION_CHARACTERS = 2000
 
 
 class Row(Struct, frozen=True):
@@ -63,8 +65,13 @@ def _rows(shape: Shape | None, prefix: str, depth: int) -> Iterator[Row]:
         inner = shape.member(name)
         if inner is not None:
             key = one_line(prefix + name, NAME_CHARACTERS)
-            yield Row(key, type_text(inner), _marks(inner, name in required), inner.text("description"))
+            yield Row(key, type_text(inner), _marks(inner, name in required), _description(inner))
             yield from _rows(inner, f"{prefix}{name}.", depth + 1)
+
+
+def _description(shape: Shape) -> str:
+    text = shape.text("description")
+    return text if len(text) <= DESCRIPTION_CHARACTERS else text[: DESCRIPTION_CHARACTERS - 1] + ELLIPSIS
 
 
 def _marks(shape: Shape, required: bool) -> tuple[str, ...]:

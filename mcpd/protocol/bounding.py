@@ -148,6 +148,22 @@ def page(whole: Whole, offset: int, max_bytes: int) -> Page:
     return builder.finish(whole.bytes)
 
 
+def shortened(whole: Whole, max_bytes: int) -> Whole:
+    """Return a result of which only the beginning is kept: what fits into `max_bytes`."""
+    segments: list[Text | Atom] = []
+    left = max_bytes
+    for segment in whole.segments:
+        if segment.size > left:
+            if isinstance(segment, Text) and (end := _boundary(segment.text, left)):
+                segments.append(Text(_piece(segment, 0, 0), segment.text[:end], exact=False))
+            break
+        segments.append(segment)
+        left -= segment.size
+    ends = list(accumulate(segment.size for segment in segments))
+    held_bytes = sum(map(_held_bytes, segments)) + sum(map(len, whole.rest.values()))
+    return Whole(segments, ends, whole.rest, ends[-1] if ends else 0, held_bytes)
+
+
 def view(whole: Whole, page: Page, meta: Mapping[str, object]) -> bytes:
     """Return the JSON of a result that shows one page.
 

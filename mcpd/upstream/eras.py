@@ -46,7 +46,7 @@ class EraFile:
     def _write(self) -> None:
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         temporary = f"{self._path}.{os.getpid()}"
-        with open(temporary, "wb") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(msgspec.json.encode(self._known))
         os.replace(temporary, self._path)
 

@@ -160,6 +160,16 @@ def test_a_page_is_bounded():
     assert "  … and more; the schema has them all: --schema\n" in stdout
 
 
+def test_a_long_description_of_an_argument_is_cut():
+    properties = {f"p{number}": {"$ref": "#/$defs/long"} for number in range(300)}
+    schema = {"properties": properties, "$defs": {"long": {"description": "a " * 100_000}}}
+
+    stdout = tool_page("s", json.dumps({"name": "t", "inputSchema": schema}).encode(), 80).stdout
+
+    assert len(stdout) < 1_000_000
+    assert "a…\n" in stdout
+
+
 def test_a_schema_that_contains_itself_has_a_page():
     tool = {"name": "tree", "inputSchema": {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import trio
 from msgspec import Raw
+from trio.testing import MockClock
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
@@ -262,6 +263,7 @@ class World:
     """
 
     def __init__(self, nursery: trio.Nursery, *scripts: Script | McpdError) -> None:
+        assert isinstance(trio.lowlevel.current_clock(), MockClock), "the test has to ask for autojump_clock"
         self.nursery, self.scripts = nursery, list(scripts) or [LEGACY]
         self.servers: list[FakeServer] = []
         self.spawns = 0

@@ -41,7 +41,7 @@ class Fixture:
 
 
 @pytest.fixture
-async def on(nursery: trio.Nursery, autojump_clock: MockClock) -> AsyncIterator[Fixture]:
+async def on(nursery: trio.Nursery) -> AsyncIterator[Fixture]:
     timers = Timers()
     nursery.start_soon(timers.run)
     yield Fixture(timers)
@@ -295,7 +295,7 @@ async def test_of_a_batch_that_is_broken_nothing_counts(on: Fixture) -> None:
 # -- answers that cannot be read -----------------------------------------------------------------
 
 
-async def test_a_garbled_answer_fails_its_call_after_a_moment(on: Fixture) -> None:
+async def test_a_garbled_answer_fails_its_call_after_a_moment(on: Fixture, autojump_clock: MockClock) -> None:
     request, other = on.ask("a"), on.ask("b")
     on.receives(b'{"jsonrpc":"2.0","id":1,"result":{"a":NaN}}')
 
@@ -310,7 +310,7 @@ async def test_a_garbled_answer_fails_its_call_after_a_moment(on: Fixture) -> No
     assert len(request.outcomes) == 1
 
 
-async def test_a_good_answer_makes_up_for_a_garbled_one(on: Fixture) -> None:
+async def test_a_good_answer_makes_up_for_a_garbled_one(on: Fixture, autojump_clock: MockClock) -> None:
     request = on.ask()
     on.receives(b'{"jsonrpc":"2.0","id":1,"resu', result(1, "A"))
 
@@ -319,7 +319,9 @@ async def test_a_good_answer_makes_up_for_a_garbled_one(on: Fixture) -> None:
     assert request.outcomes == [("result", {"value": "A"})]
 
 
-async def test_a_garbled_answer_of_an_earlier_process_does_not_fail_a_later_call(on: Fixture) -> None:
+async def test_a_garbled_answer_of_an_earlier_process_does_not_fail_a_later_call(
+    on: Fixture, autojump_clock: MockClock
+) -> None:
     on.ask("on the first")
     on.receives(b'{"jsonrpc":"2.0","id":1,"resu')
     on.channel.attach(second := Wire())

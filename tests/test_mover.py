@@ -35,6 +35,7 @@ class Sink:
 
     async def until(self, condition):
         with trio.fail_after(5):
+            await trio.lowlevel.checkpoint()
             while not condition():
                 await self.happened.wait()
 
@@ -94,6 +95,7 @@ async def test_a_slow_reader_gets_every_byte_in_order(mover):
     theirs.setblocking(False)
     got = bytearray()
     with trio.fail_after(5):
+        await trio.lowlevel.checkpoint()
         while len(got) < 5_000_000:
             await trio.lowlevel.wait_readable(theirs)
             got += theirs.recv(1 << 16)

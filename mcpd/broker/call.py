@@ -85,11 +85,12 @@ class Call(Exchange):
         request: what was asked.
         incarnation: who it was sent to; 0 before that.
         over: it has had its one outcome.
+        passed_on: the error it ended with is the upstream's own.
     """
 
     __slots__ = (
         "_client", "_deadline", "_extended", "_latest", "_phase", "_place", "_seconds", "_token",
-        "incarnation", "over", "request", "request_id",
+        "incarnation", "over", "passed_on", "request", "request_id",
     )  # fmt: skip
 
     def __init__(self, place: Place, client: Client, request_id: bytes, request: Request, now: float) -> None:
@@ -98,7 +99,7 @@ class Call(Exchange):
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
         self.incarnation = 0
-        self.over = self._extended = False
+        self.over = self.passed_on = self._extended = False
         self._phase = NEW
         limits = place.slot.server.timeout
         seconds = request.timeout
@@ -215,6 +216,7 @@ class Call(Exchange):
     def on_error(self, error: Raw) -> None:
         """Pass the upstream's own error on."""
         body = self._place.refusal(self, error)
+        self.passed_on = body is None
         self._finish("failed")
         self._client.refused(self, bytes(error) if body is None else body)
 

@@ -13,24 +13,24 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from mcpd.broker.broker import Broker
+from mcpd.broker.broker import Broker, Place
 from mcpd.broker.call import VIEW_BYTES, Call, Parts, Request
+from mcpd.broker.catalog import Listing
 from mcpd.errors import CallTimeout, McpdError, ShuttingDown
-from mcpd.protocol import paging, rawjson
+from mcpd.protocol import jsonrpc, paging, rawjson
 from mcpd.protocol.jsonrpc import ABSENT
 
-from . import arguments
-from .commandline import CallCommand, ToolsCommand, parse_argv, wants_json
+from .cli import arguments
+from .cli.commandline import CallCommand, ToolsCommand, parse_argv, wants_json
+from .cli.failures import error_output
+from .cli.render import call_output
+from .cli.text import Output
+from .cli.toolpages import schema_page, tool_page, tools_output
 from .connection import Connection
-from .failures import error_output
 from .lists import ListParams, Lists
-from .render import call_output
-from .text import Output
-from .toolpages import schema_page, tool_page, tools_output
 
 # A server that is slow to list its tools does not keep one from calling them.
 LIST_PATIENCE_SECONDS = 5.0
-ALL = 1_000_000
 
 
 class Waiter:
@@ -40,7 +40,7 @@ class Waiter:
         self._connection = connection
         self._done = trio.Event()
         self._result: bytes | None = None
-        self._error = b""
+        self._error: Mapping[str, Any] = {}
 
     @property
     def key(self) -> Hashable:
@@ -54,14 +54,14 @@ class Waiter:
 
     def refused(self, call: Call, error: bytes) -> None:
         """Wake the task."""
-        self._error = error
+        self._error = foreign(error) if call.passed_on else msgspec.json.decode(error)
         self._done.set()
 
     def progressed(self, call: Call, params: bytes) -> None:
         """Pass it on: the client has asked for it with its own token."""
         self._connection.progressed(call, params)
 
-    async def outcome(self) -> tuple[bytes | None, bytes]:
+    async def outcome(self) -> tuple[bytes | None, Mapping[str, Any]]:
         """Return the result, or None and the error."""
         await self._done.wait()
         return self._result, self._error
@@ -124,7 +124,7 @@ class Commands:
             call.cancel("the client has left")
         if result is None:
             _raise_if_untried(error)
-            return error_output(_error(error), as_json=command.as_json, server=command.server)
+            return error_output(error, as_json=command.as_json, server=command.server)
         return call_output(result, command, columns)
 
     async def _schema(self, command: CallCommand) -> bytes | None:
@@ -140,20 +140,30 @@ class Commands:
             name, seconds = command.server, command.timeout_seconds
             why = f"server '{name}' was not ready for '{command.tool}' within {seconds:g} s"
             raise CallTimeout(why, server=name, may_have_run=False)
-        listing = None
-        with trio.move_on_after(LIST_PATIENCE_SECONDS):
-            try:
-                listing, _ = await place.catalog.listing("tools")
-                if command.tool not in listing.names:
-                    listing, _ = await place.catalog.listing("tools", fresh=True)
-            except McpdError:
-                if place.slot.session is None:
-                    raise
+        listing = await self._patiently(place, command.tool)
         if listing is None or command.tool not in listing.names:
             if listing is not None and not listing.incomplete and not listing.set_aside:
                 raise place.unknown_tool(command.tool)
             return None
         return bytes(rawjson.members(listing.names[command.tool], "the tool").get("inputSchema", ABSENT)) or None
+
+    async def _patiently(self, place: Place, tool: str) -> Listing | None:
+        """Return the tools, fetched anew if one is missing; None if the server does not tell in time.
+
+        Raises:
+            McpdError: The server has ended meanwhile.
+        """
+        try:
+            with trio.move_on_after(LIST_PATIENCE_SECONDS):
+                await trio.lowlevel.checkpoint()
+                listing, _ = await place.catalog.listing("tools")
+                if tool not in listing.names:
+                    listing, _ = await place.catalog.listing("tools", fresh=True)
+                return listing
+        except McpdError:
+            if place.slot.session is None:
+                raise
+        return None
 
     # -- tools -----------------------------------------------------------------------------------
 
@@ -189,36 +199,15 @@ class Commands:
         return schema_page(descriptor) if command.schema else tool_page(server, descriptor, columns)
 
 
-class _Untried(msgspec.Struct):
-    data: dict[str, Any] = {}
-
-
-def _raise_if_untried(body: bytes) -> None:
+def _raise_if_untried(error: Mapping[str, Any]) -> None:
     """Raise what a stopping daemon did not even try, so that the client can ask the next one."""
-    try:
-        data = msgspec.json.decode(body, type=_Untried).data
-    except (msgspec.MsgspecError, RecursionError):
-        return
-    if data.get("class") == ShuttingDown.kind and data.get("may_have_run") is False:
+    data = error.get("data")
+    if isinstance(data, dict) and data.get("class") == ShuttingDown.kind and data.get("may_have_run") is False:
         raise ShuttingDown("the daemon is stopping", server=data.get("server"), may_have_run=False)
 
 
-def _error(body: bytes) -> Mapping[str, Any]:
-    """Return an error object for rendering: `data` of our own errors as a dict, of others as it came."""
-    try:
-        members = msgspec.json.decode(body, type=dict[str, Raw])
-        code = msgspec.json.decode(members.get("code", Raw(b"0")), type=int)
-        message = msgspec.json.decode(members.get("message", Raw(b'""')), type=str)
-    except (msgspec.MsgspecError, RecursionError):
-        return {"code": 0, "message": body[:1000].decode("utf-8", "replace").strip('"')}
-    error: dict[str, Any] = {"code": code, "message": message}
-    if code > 0 and "data" in members:
-        data = msgspec.json.decode(members["data"])
-        if isinstance(data, dict) and "class" in data:
-            return {**error, "data": data}
-    if "data" in members:
-        error["data"] = members["data"]
-    return error
-
-
-
+def foreign(body: bytes) -> Mapping[str, Any]:
+    """Return an upstream's own error for rendering; its `data` stays as it came and means nothing to us."""
+    seen = jsonrpc.read_error(Raw(body))
+    error: dict[str, Any] = {"code": seen.code, "message": seen.message}
+    return {**error, "data": seen.data} if seen.data else error

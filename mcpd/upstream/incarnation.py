@@ -21,6 +21,7 @@ from mcpd.protocol.session import Session
 
 from .around import Surroundings, Transport
 from .channel import Channel, Exchange
+from .process import KILL_SECONDS
 from .stdio import EXIT_SECONDS, Ring
 
 # The slowest of the servers that are silent on the probe still get their `initialize` in time.
@@ -150,7 +151,8 @@ class Incarnation:
             self._owner.on_ending(self, problem, [])
             raise
         finally:
-            await self._end()
+            with trio.move_on_after(self._end_seconds, shield=True):
+                await self._end()
 
     # -- the start -------------------------------------------------------------------------------
 
@@ -170,27 +172,23 @@ class Incarnation:
         script = negotiate.negotiate(self.server.protocol, known_era, patience)
         asked: list[_Question] = []
         outcome: Outcome = None
-        try:
-            step = next(script)
-            while True:
-                outcome = await self._take(step, asked)
-                if self.stopping:
-                    return None
+        while not self.stopping:
+            try:
                 step = script.send(outcome)
-        except StopIteration as done:
-            agreed: Session = done.value
-            for question in asked:  # an answer that comes now is late
-                self.channel.forget(question)
-            return agreed
-        except (ServerUnavailable, ServerProtocol) as problem:
-            if isinstance(outcome, Ended):
-                raise self._start_failed(await self._how_it_ended()) from None
-            raise final(self._start_failed(problem.message)) from None
-        except McpdError as problem:
-            problem.final, problem.may_have_run = True, False
-            problem.server = self.server.name
-            problem.message = f"server '{self.server.name}' cannot be used: {problem.message}"
-            raise
+            except StopIteration as done:
+                for question in asked:  # an answer that comes now is late
+                    self.channel.forget(question)
+                agreed: Session = done.value
+                return agreed
+            except McpdError as problem:
+                refused = problem
+                break
+            outcome = await self._take(step, asked)
+        else:
+            return None
+        if isinstance(outcome, Ended):
+            raise self._start_failed(await self._how_it_ended())
+        raise final(self._start_failed(refused.message, kind=type(refused)))
 
     async def _take(self, step: negotiate.Step, asked: list[_Question]) -> Outcome:
         """Do one step of the script."""
@@ -235,11 +233,13 @@ class Incarnation:
         status = await self._transport.end(0, self.server.stop.term_seconds) if self._transport else None
         return f"it ended before it was ready ({status or 'it closed its output'})"
 
-    def _start_failed(self, why: str) -> ServerUnavailable:
+    def _start_failed(self, why: str, kind: type[McpdError] = ServerUnavailable) -> McpdError:
         """Build the error of a failed start, the only one that shows stderr."""
         tail = "\n".join(line for _, line in self.ring.lines(TAIL_LINES))[-TAIL_CHARACTERS:]
         name = self.server.name
-        problem = ServerUnavailable(
+        if kind is ServerProtocol:  # of a class of its own only when it answers a call
+            kind = ServerUnavailable
+        problem = kind(
             self.redact.text(f"server '{name}' could not be started: {why}"),
             server=name,
             hint=f"mcpd logs {name}",
@@ -267,6 +267,7 @@ class Incarnation:
             self._owner.on_ending(self, None, self.channel.take_unsent())
             self.channel.on_idle = self.nudge
             with trio.move_on_after(self.server.stop.drain_seconds):
+                await trio.lowlevel.checkpoint()
                 while self.channel.in_flight and not self._over:
                     await self._wake.wait()
                     self._wake = trio.Event()
@@ -307,6 +308,12 @@ class Incarnation:
                 exchange.on_failure(problem(self.channel.began(exchange)))
 
         self._mover.batch(work)
+
+    @property
+    def _end_seconds(self) -> float:
+        """What all steps of the ladder take at most, and a moment more."""
+        stop = self.server.stop
+        return stop.eof_seconds + stop.term_seconds + KILL_SECONDS + 2 * EXIT_SECONDS
 
     async def _end(self) -> None:
         """Leave nothing of the process; bounded and shielded."""

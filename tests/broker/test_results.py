@@ -26,8 +26,8 @@ def test_a_result_is_fetched_as_often_as_wanted() -> None:
 
     handle = store.put(result, None, 0.0, "abc")
 
-    assert store.get(handle, None, 1.0) is result
-    assert store.get(handle, "anybody", 599.9) is result
+    assert store.get(handle, None, 1.0)[0] is result
+    assert store.get(handle, "anybody", 599.9)[0] is result
 
 
 def test_a_handle_is_safe_as_an_argument_of_a_command() -> None:
@@ -50,7 +50,7 @@ def test_an_owner_has_its_results_for_itself_and_others_learn_nothing() -> None:
     store = ResultStore()
     handle = store.put(whole(10), "alice", 0.0, "abc")
 
-    assert store.get(handle, "alice", 0.0).bytes == 10
+    assert store.get(handle, "alice", 0.0)[0].bytes == 10
     assert why_not(store, handle, owner="bob") == why_not(store, handle, owner=None) == why_not(store, "rnothing")
 
 
@@ -62,8 +62,8 @@ def test_what_an_owner_has_goes_with_the_owner() -> None:
     store.forget(None)
 
     why_not(store, hers, owner="alice")
-    assert store.get(his, "bob", 0.0).bytes == 10
-    assert store.get(anybodys, "alice", 0.0).bytes == 10
+    assert store.get(his, "bob", 0.0)[0].bytes == 10
+    assert store.get(anybodys, "alice", 0.0)[0].bytes == 10
     assert store.held_bytes == 2 * (10 + ENTRY_BYTES)
 
 
@@ -73,7 +73,7 @@ def test_the_oldest_goes_first_when_room_is_short() -> None:
 
     assert store.dropped == 1
     assert "handles live" in why_not(store, handles[0], now=4.0)
-    assert [store.get(handle, None, 4.0).bytes for handle in handles[1:]] == [100, 100, 100]
+    assert [store.get(handle, None, 4.0)[0].bytes for handle in handles[1:]] == [100, 100, 100]
 
 
 def test_a_result_larger_than_the_store_does_not_drive_out_the_others() -> None:
@@ -82,7 +82,7 @@ def test_a_result_larger_than_the_store_does_not_drive_out_the_others() -> None:
 
     large = store.put(whole(10_000), None, 0.0, "large")
 
-    assert store.get(small, None, 0.0).bytes == 100
+    assert store.get(small, None, 0.0)[0].bytes == 100
     why_not(store, large)
     assert store.dropped == 1
 
@@ -104,7 +104,7 @@ def test_filing_drops_what_is_too_old_first() -> None:
 
     store.put(whole(100), None, 10.0, "c")
 
-    assert store.get(young, None, 10.0).bytes == 100
+    assert store.get(young, None, 10.0)[0].bytes == 100
     assert store.dropped == 0
 
 
@@ -114,7 +114,7 @@ def test_a_token_used_twice_counts_once() -> None:
 
     handle = store.put(whole(200), None, 0.0, "a")
 
-    assert store.get(handle, None, 0.0).bytes == 200
+    assert store.get(handle, None, 0.0)[0].bytes == 200
     assert (len(store), store.held_bytes) == (1, 200 + ENTRY_BYTES)
 
 
@@ -158,7 +158,7 @@ class AgainstAList(RuleBasedStateMachine):
             for asking in (None, "a", "b"):
                 owner, result = kept.get(f"r{number}", ("nobody", None))
                 if owner in (None, asking):
-                    assert self.store.get(f"r{number}", asking, self.now) is result
+                    assert self.store.get(f"r{number}", asking, self.now)[0] is result
                 else:
                     why_not(self.store, f"r{number}", owner=asking, now=self.now)
 
@@ -173,3 +173,13 @@ class AgainstAList(RuleBasedStateMachine):
 
 
 TestAgainstAList = AgainstAList.TestCase
+
+
+def test_a_handle_remembers_where_its_reader_goes_on():
+    store = ResultStore()
+    handle = store.put(Whole([], [], {}, 0, 0), None, 0.0, "abc", 7)
+
+    store.turn(handle, 9)
+    store.turn("rnobody", 3)
+
+    assert store.get(handle, None, 1.0)[1] == 9

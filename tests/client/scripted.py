@@ -110,7 +110,7 @@ class ScriptedDaemon:
             self._script(peer)
         except (OSError, ValueError):
             pass
-        except BaseException as error:  # noqa: BLE001  # a thread has nobody else to tell
+        except Exception as error:  # noqa: BLE001  # a thread has nobody else to tell
             self.failures.append(error)
         finally:
             peer.close()

@@ -262,9 +262,9 @@ class World:
         ends_in_seconds, lingers_seconds: of the servers to come, see `FakeServer`.
     """
 
-    def __init__(self, nursery: trio.Nursery, *scripts: Script | McpdError) -> None:
+    def __init__(self, nursery: trio.Nursery, *scripts: Script | Exception) -> None:
         assert isinstance(trio.lowlevel.current_clock(), MockClock), "the test has to ask for autojump_clock"
-        self.nursery, self.scripts = nursery, list(scripts) or [LEGACY]
+        self.nursery, self.scripts = nursery, list(scripts) or list[Script | Exception]([LEGACY])
         self.servers: list[FakeServer] = []
         self.spawns = 0
         self.no_launch: McpdError | None = None
@@ -284,7 +284,9 @@ class World:
         )
         nursery.start_soon(self.timers.run)
 
-    def slot(self, **settings: Any) -> Slot:
+    def slot(self, *scripts: Script | Exception, **settings: Any) -> Slot:
+        """Return a slot whose servers follow these scripts, if any are given."""
+        self.scripts = list(scripts) or self.scripts
         return Slot(server(**settings), self.around)
 
     def _launch(self, server: Server) -> Launch:
@@ -297,7 +299,7 @@ class World:
     ) -> FakeServer:
         script = self.scripts[min(self.spawns, len(self.scripts) - 1)]
         self.spawns += 1
-        if isinstance(script, McpdError):
+        if isinstance(script, Exception):
             raise script
         self.servers.append(FakeServer(self, owner, ring, script))
         return self.servers[-1]
@@ -305,3 +307,18 @@ class World:
 
 def server(**settings: Any) -> Server:
     return Server(name="fake", command="/fake", **settings)
+
+
+def submit(slot: Slot, *names: str) -> list[Request]:
+    """Submit a request of each name."""
+    requests = [Request(name) for name in names]
+    for request in requests:
+        slot.submit(request)
+    return requests
+
+
+async def failure(slot: Slot) -> McpdError:
+    """Submit a request and return what it fails with."""
+    (request,) = submit(slot, "t")
+    await request.over()
+    return request.problem

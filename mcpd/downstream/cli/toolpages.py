@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, Struct
 
-from mcpd.downstream import schema as schemas
-from mcpd.downstream.text import Output, one_line, table, width, with_newline, wrap
-from mcpd.downstream.usage import MAX_ROWS, argument_rows, example, signature
+from mcpd.downstream.cli import schema as schemas
+from mcpd.downstream.cli.text import Output, escaped, one_line, table, width, with_newline, wrap
+from mcpd.downstream.cli.usage import MAX_ROWS, argument_rows, example, signature
 from mcpd.protocol import rawjson
 from mcpd.protocol.jsonrpc import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mcpd.downstream.commandline import ToolsCommand
-    from mcpd.downstream.usage import Row
+    from mcpd.downstream.cli.commandline import ToolsCommand
+    from mcpd.downstream.cli.usage import Row
 
 HEADER = ("SERVER", "TOOL", "DESCRIPTION")
 # A name that fills the line would leave nothing for the others.
@@ -139,6 +139,8 @@ def tool_page(server: str, descriptor: bytes | Raw, columns: int | None) -> Outp
 def schema_page(descriptor: bytes | Raw) -> Output:
     """Return the `inputSchema` of a tool, laid out; its numbers stay what they were.
 
+    It is the same JSON everywhere: what a terminal would obey is spelled as an escape.
+
     Raises:
         ServerProtocol: The descriptor is no object, or has no schema.
     """
@@ -147,7 +149,7 @@ def schema_page(descriptor: bytes | Raw) -> Output:
         text = msgspec.json.format(bytes(tool.inputSchema), indent=2).decode("utf-8", "replace")
     except (msgspec.DecodeError, RecursionError):
         text = bytes(tool.inputSchema).decode("utf-8", "replace")
-    return Output(0, with_newline(text))
+    return Output(0, with_newline(escaped(text)))
 
 
 def _head(server: str, name: str, tool: _Tool, room: int | None) -> list[str]:

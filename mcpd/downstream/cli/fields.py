@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from mcpd.downstream.text import listed, near, one_line
+from mcpd.downstream.cli.text import listed, near, one_line
 from mcpd.errors import BadRequest
 from mcpd.protocol import rawjson
 

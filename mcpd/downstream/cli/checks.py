@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from mcpd.downstream.schema import same
-from mcpd.downstream.text import listed, near, one_line
-from mcpd.downstream.values import SHOWN_CHARACTERS, why
+from mcpd.downstream.cli.schema import same
+from mcpd.downstream.cli.text import listed, near, one_line
+from mcpd.downstream.cli.values import SHOWN_CHARACTERS, why
 from mcpd.errors import BadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcpd.downstream.schema import Shape
-    from mcpd.downstream.values import Tree
+    from mcpd.downstream.cli.schema import Shape
+    from mcpd.downstream.cli.values import Tree
 
 # Of names and of allowed values, in an error.
 MAX_LISTED = 15

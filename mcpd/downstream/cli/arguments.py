@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, Struct
 
-from mcpd.downstream import schema as schemas
-from mcpd.downstream.checks import check
-from mcpd.downstream.text import one_line
-from mcpd.downstream.values import SHOWN_CHARACTERS, encoded_text, json_value, typed
+from mcpd.downstream.cli import schema as schemas
+from mcpd.downstream.cli.checks import check
+from mcpd.downstream.cli.text import one_line
+from mcpd.downstream.cli.values import SHOWN_CHARACTERS, encoded_text, json_value, typed
 from mcpd.errors import BadRequest
 from mcpd.protocol import rawjson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mcpd.downstream.commandline import CallCommand
-    from mcpd.downstream.schema import Shape
-    from mcpd.downstream.values import Tree
+    from mcpd.downstream.cli.commandline import CallCommand
+    from mcpd.downstream.cli.schema import Shape
+    from mcpd.downstream.cli.values import Tree
 
     Files = Mapping[str, str | bytes]
 

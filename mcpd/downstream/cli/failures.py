@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from mcpd.downstream.text import Output, clean, listed, one_line
+from mcpd.downstream.cli.text import Output, clean, listed, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

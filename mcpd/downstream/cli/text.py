@@ -53,6 +53,19 @@ def clean(text: str) -> str:
     return re.sub(_HIDDEN, _spelled, re.sub(_CONTROL, "", text))
 
 
+def escaped(json: str) -> str:
+    """Return JSON that means the same, with escapes for what `clean` would remove or spell out."""
+    if json.isascii() and "\x7f" not in json:
+        return json
+    # Outside of strings there is no such character.
+    return re.sub(f"[\x7f-\x9f]|{_HIDDEN}", _escape, json)
+
+
+def _escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[index : index + 4]}" for index in range(0, len(units), 4))
+
+
 def _spelled(found: re.Match[str]) -> str:
     return f"<U+{ord(found[0]):04X}>"
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.downstream.arguments import build
-from mcpd.downstream.commandline import CallCommand
+from mcpd.downstream.cli.arguments import build
+from mcpd.downstream.cli.commandline import CallCommand
 from mcpd.errors import BadRequest
 
 SCHEMA = {

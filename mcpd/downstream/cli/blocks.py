@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, Struct
 
-from mcpd.downstream.text import one_line, size_text
+from mcpd.downstream.cli.text import one_line, size_text
 from mcpd.protocol import rawjson
 from mcpd.protocol.jsonrpc import ABSENT
 

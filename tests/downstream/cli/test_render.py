@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.downstream.commandline import CallCommand
-from mcpd.downstream.render import call_output
-from mcpd.downstream.text import Output
+from mcpd.downstream.cli.commandline import CallCommand
+from mcpd.downstream.cli.render import call_output
+from mcpd.downstream.cli.text import Output
 from mcpd.errors import ServerProtocol
 
 

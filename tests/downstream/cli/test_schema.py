@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.downstream.arguments import build
-from mcpd.downstream.commandline import CallCommand
-from mcpd.downstream.schema import read
-from mcpd.downstream.toolpages import tool_page
+from mcpd.downstream.cli.arguments import build
+from mcpd.downstream.cli.commandline import CallCommand
+from mcpd.downstream.cli.schema import read
+from mcpd.downstream.cli.toolpages import tool_page
 
 
 def test_the_nearest_of_what_is_referred_to_counts():

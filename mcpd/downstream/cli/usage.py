@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from mcpd.downstream.text import ELLIPSIS, one_line, width
-from mcpd.downstream.values import fits, typed
+from mcpd.downstream.cli.text import ELLIPSIS, one_line, width
+from mcpd.downstream.cli.values import fits, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcpd.downstream.schema import Shape
+    from mcpd.downstream.cli.schema import Shape
 
 MAX_ROWS = 200
 MAX_DEPTH = 3

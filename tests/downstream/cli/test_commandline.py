@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.downstream.commandline import CallCommand, ToolsCommand, parse_argv, wants_json
+from mcpd.downstream.cli.commandline import CallCommand, ToolsCommand, parse_argv, wants_json
 from mcpd.errors import BadRequest
 
 SERVERS = ("github", "demo")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from mcpd import errors
-from mcpd.downstream.failures import error_output, stderr_tail
+from mcpd.downstream.cli.failures import error_output, stderr_tail
 
 
 def lines(error, **options):

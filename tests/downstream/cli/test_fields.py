@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.downstream.fields import Missing, find, parse_path, spelled
+from mcpd.downstream.cli.fields import Missing, find, parse_path, spelled
 from mcpd.errors import BadRequest
 
 RESULT = (

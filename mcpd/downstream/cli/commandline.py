@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from mcpd.downstream.fields import parse_path
-from mcpd.downstream.text import near, one_line
+from mcpd.downstream.cli.fields import parse_path
+from mcpd.downstream.cli.text import near, one_line
 from mcpd.errors import BadRequest
 
 if TYPE_CHECKING:

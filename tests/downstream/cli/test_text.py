@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.downstream.text import clean, fit, listed, near, one_line, size_text, table, width, wrap
+from mcpd.downstream.cli.text import clean, fit, listed, near, one_line, size_text, table, width, wrap
 
 
 @pytest.mark.parametrize(

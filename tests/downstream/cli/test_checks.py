@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from mcpd.downstream.arguments import build
-from mcpd.downstream.commandline import CallCommand
+from mcpd.downstream.cli.arguments import build
+from mcpd.downstream.cli.commandline import CallCommand
 from mcpd.errors import BadRequest
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from mcpd.downstream.text import listed, one_line
+from mcpd.downstream.cli.text import listed, one_line
 from mcpd.errors import BadRequest
 from mcpd.protocol import rawjson
 

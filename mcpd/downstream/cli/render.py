@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, Struct
 
-from mcpd.downstream import fields
-from mcpd.downstream.blocks import block_text, is_text, single_line
-from mcpd.downstream.failures import EXIT_TOOL, EXIT_UNEXPECTED, for_people, indented
-from mcpd.downstream.text import Output, clean, one_line, with_newline
+from mcpd.downstream.cli import fields
+from mcpd.downstream.cli.blocks import block_text, is_text, single_line
+from mcpd.downstream.cli.failures import EXIT_TOOL, EXIT_UNEXPECTED, for_people, indented
+from mcpd.downstream.cli.text import Output, clean, one_line, with_newline
 from mcpd.protocol import rawjson
 from mcpd.protocol.jsonrpc import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcpd.downstream.commandline import CallCommand
-    from mcpd.downstream.fields import Missing
+    from mcpd.downstream.cli.commandline import CallCommand
+    from mcpd.downstream.cli.fields import Missing
 
 # Of a tool's own error, where its text is no output.
 MAX_ERROR_LINES = 6

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpd.downstream.arguments import build
-from mcpd.downstream.commandline import ToolsCommand, parse_argv
-from mcpd.downstream.schema import read
-from mcpd.downstream.text import width
-from mcpd.downstream.toolpages import schema_page, tool_page, tools_output
-from mcpd.downstream.usage import example, type_text
+from mcpd.downstream.cli.arguments import build
+from mcpd.downstream.cli.commandline import ToolsCommand, parse_argv
+from mcpd.downstream.cli.schema import read
+from mcpd.downstream.cli.text import width
+from mcpd.downstream.cli.toolpages import schema_page, tool_page, tools_output
+from mcpd.downstream.cli.usage import example, type_text
 from mcpd.errors import ServerProtocol
 
 ITEMS = [
@@ -181,6 +181,16 @@ def test_the_schema_is_laid_out_with_its_numbers():
 
     assert schema_page(descriptor).stdout == '{\n  "a": 1.0,\n  "b": [\n    12345678901234567890123\n  ]\n}\n'
     assert schema_page(b'{"name":"x"}').stdout == ""
+
+
+def test_the_schema_has_nothing_that_a_terminal_would_obey_and_means_the_same():
+    schema = {"\x9b31m": "a\x7f\u202e\U000e0041é日"}
+    descriptor = json.dumps({"name": "x", "inputSchema": schema}, ensure_ascii=False).encode()
+
+    stdout = schema_page(descriptor).stdout
+
+    assert stdout == '{\n  "\\u009b31m": "a\\u007f\\u202e\\udb40\\udc41é日"\n}\n'
+    assert json.loads(stdout) == schema
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import trio
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
+from mcpd.errors import McpdError, final
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 
@@ -82,3 +83,15 @@ class Surroundings:
     log: Log
     eras: Eras
     spawn: Spawn = StdioTransport
+
+    def expanded(self, server: Server) -> Launch:
+        """Return what to start.
+
+        Raises:
+            McpdError: It cannot be started as it is; looking again and again would not change that.
+        """
+        try:
+            return self.launch(server)
+        except McpdError as problem:
+            problem.may_have_run = False
+            raise final(problem) from None

@@ -8,20 +8,20 @@ from typing import Protocol
 
 import msgspec
 import trio
-from msgspec import Raw
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
 from mcpd.config.redact import Redactor
 from mcpd.errors import McpdError, ServerLost, ServerProtocol, ServerUnavailable, ShuttingDown, Stopping, final
 from mcpd.protocol import negotiate
-from mcpd.protocol.jsonrpc import ErrorView, Message, read_error
-from mcpd.protocol.negotiate import Answer, Ask, Ended, Outcome, Refusal, Respawn, Silence, Tell
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.negotiate import Ask, Ended, Outcome, Respawn, Silence, Tell
 from mcpd.protocol.session import Session
 
 from .around import Surroundings, Transport
 from .channel import Channel, Exchange
 from .process import KILL_SECONDS
+from .question import NOBODY, Question
 from .stdio import EXIT_SECONDS, Ring
 
 # The slowest of the servers that are silent on the probe still get their `initialize` in time.
@@ -31,47 +31,17 @@ TAIL_LINES = 6
 TAIL_CHARACTERS = 1000
 
 
-class _Question(Exchange):
-    """One request of the negotiation."""
-
-    __slots__ = ("method", "outcome", "params", "wake")
-
-    def __init__(self, method: str, params: bytes, wake: Callable[[], None]) -> None:
-        super().__init__()
-        self.method, self.params, self.wake = method, params, wake
-        self.outcome: Outcome = None
-
-    def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
-        return b'"%b"' % self.method.encode(), self.params
-
-    def on_result(self, result: Raw) -> None:
-        self._settle(Answer(self.method, result))
-
-    def on_error(self, error: Raw) -> None:
-        self._settle(Refusal(self.method, read_error(error)))
-
-    def on_failure(self, problem: McpdError) -> None:
-        self._settle(Refusal(self.method, ErrorView(message=problem.message)))
-
-    def _settle(self, outcome: Outcome) -> None:
-        self.outcome = outcome
-        self.wake()
-
-
-_NOBODY = Session("", "legacy")
-
-
 class Owner(Protocol):
     """Who keeps the incarnation, and learns at once what becomes of it."""
 
     def on_ready(self, incarnation: Incarnation) -> None:
         """The session is agreed."""
 
-    def on_ending(self, incarnation: Incarnation, problem: McpdError | None, unsent: list[Exchange]) -> None:
-        """It takes no more requests: it failed, was lost (`problem`), or was told to stop.
+    def on_failing(self, incarnation: Incarnation, problem: McpdError) -> None:
+        """It could not be started; its process still has to end."""
 
-        `unsent` are requests that were never written and may go elsewhere. The process still has to end.
-        """
+    def on_unsent(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
+        """It takes no more requests; these were never written, and may go elsewhere."""
 
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
         """The server notified something."""
@@ -84,6 +54,7 @@ class Incarnation:
         number: counts up per upstream.
         channel: where requests go once it is ready.
         session: the agreement, once there is one.
+        open: it takes requests.
         redact: takes the secrets of its environment out of a text.
         costly_probe: the server was silent or left when it was probed: worth remembering.
     """
@@ -101,7 +72,7 @@ class Incarnation:
         self.channel = Channel(around.timers, self._on_notification, server.limits.message_bytes)
         self.on_line = self.channel.on_line  # what the transport reads goes there straight
         self.session: Session | None = None
-        self.costly_probe = False
+        self.costly_probe = self.open = False
         self.stopping = False
         self.probe: Exchange | None = None
         self._transport: Transport | None = None
@@ -119,6 +90,8 @@ class Incarnation:
         """Ask it to drain and end; `run` returns when that is done. Idempotent."""
         self.stopping = True
         self._shutting_down |= shutting_down
+        if self.probe is not None:
+            self.channel.forget(self.probe)  # its answer would change nothing any more
         self.nudge()
 
     def nudge(self) -> None:
@@ -148,9 +121,11 @@ class Incarnation:
                 await self._until(lambda: False)
                 await self._drain()
         except McpdError as problem:
-            self._owner.on_ending(self, problem, [])
+            if self.session is None:
+                self._owner.on_failing(self, problem)
             raise
         finally:
+            self.open = False
             with trio.move_on_after(self._end_seconds, shield=True):
                 await self._end()
 
@@ -163,14 +138,18 @@ class Incarnation:
             raise self._start_failed(f"it did not answer within {self.server.timeout.start_seconds:g} s")
         if self.session is not None:
             self.session = msgspec.structs.replace(self.session, incarnation=self.number)
+            self.open = not self._over
             self._mover.batch(lambda: self._owner.on_ready(self))
 
     async def _agree(self, known_era: str | None) -> Session | None:
         """Negotiate; None if it was asked to stop meanwhile."""
-        self._spawn()
+        try:
+            self._spawn()
+        except ServerUnavailable as problem:
+            raise final(self._start_failed(problem.message)) from None
         patience = min(PROBE_SECONDS, self.server.timeout.start_seconds / 2)
         script = negotiate.negotiate(self.server.protocol, known_era, patience)
-        asked: list[_Question] = []
+        asked: list[Question] = []
         outcome: Outcome = None
         while not self.stopping:
             try:
@@ -190,7 +169,7 @@ class Incarnation:
             raise self._start_failed(await self._how_it_ended())
         raise final(self._start_failed(refused.message, kind=type(refused)))
 
-    async def _take(self, step: negotiate.Step, asked: list[_Question]) -> Outcome:
+    async def _take(self, step: negotiate.Step, asked: list[Question]) -> Outcome:
         """Do one step of the script."""
         if isinstance(step, Tell):
             self.channel.notify(step.method)
@@ -202,14 +181,14 @@ class Incarnation:
             self._spawn()
             return None
         if step.method is not None:
-            question = _Question(step.method, step.params, self.nudge)
+            question = Question(step.method, step.params, self.nudge)
             asked.append(question)
-            self.channel.request(question, _NOBODY)
+            self.channel.request(question, NOBODY)
         outcome = await self._hear(asked, step)
         self.costly_probe |= isinstance(outcome, Silence)
         return outcome
 
-    async def _hear(self, asked: list[_Question], step: Ask) -> Outcome:
+    async def _hear(self, asked: list[Question], step: Ask) -> Outcome:
         """Wait for the first outcome of anything that was asked."""
         seconds = math.inf if step.patience_seconds is None else step.patience_seconds
         with trio.move_on_after(seconds):
@@ -264,7 +243,7 @@ class Incarnation:
             ServerLost: It was not asked to end.
         """
         if self.stopping:
-            self._owner.on_ending(self, None, self.channel.take_unsent())
+            self._close_intake()
             self.channel.on_idle = self.nudge
             with trio.move_on_after(self.server.stop.drain_seconds):
                 await trio.lowlevel.checkpoint()
@@ -274,11 +253,9 @@ class Incarnation:
             if not self._over:
                 self._fail_rest(self._stopped)
                 return
-        unsent = self.channel.take_unsent()
         problem = await self._lost()
         self._fail_rest(lambda began: _with_outcome(problem, began))
         if not self.stopping:
-            self._owner.on_ending(self, problem, unsent)
             raise problem
 
     @property
@@ -329,8 +306,15 @@ class Incarnation:
             self.kill()
 
     def on_over(self) -> None:
-        """Let `run` see that the transport has ended."""
+        """Take no more requests, and let `run` see that the transport has ended."""
+        self._close_intake()
         self.nudge()
+
+    def _close_intake(self) -> None:
+        """Hand back at once what was not written, while nobody can have given it up unnoticed."""
+        if self.open:
+            self.open = False
+            self._owner.on_unsent(self, self.channel.take_unsent())
 
     def _on_notification(self, message: Message) -> None:
         self._owner.on_notification(self, message)

@@ -69,7 +69,8 @@ def suspect(one: Incarnation, around: Surroundings, retire: Callable[[Incarnatio
     elif how == "probe" and one.probe is None and session is not None:
 
         def over() -> None:
+            one.channel.forget(probe)
             one.probe = None
 
-        one.probe = Probe(around.timers, over, lambda: retire(one))
-        one.channel.request(one.probe, session)
+        one.probe = probe = Probe(around.timers, over, lambda: retire(one))
+        one.channel.request(probe, session)

@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 import trio
 
-from mcpd.config.expand import Launch
 from mcpd.config.model import Server
-from mcpd.errors import McpdError, ServerLost, ServerUnavailable, Stopping, again_later, final, first_leaf
+from mcpd.errors import McpdError, ServerLost, ServerUnavailable, Stopping, again_later, first_leaf
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 from mcpd.timers import Timer
@@ -22,6 +21,7 @@ from mcpd.timers import Timer
 from . import lifecycle
 from .around import Surroundings
 from .channel import Exchange
+from .idle import Idle
 from .incarnation import Incarnation
 from .lifecycle import Event, State
 from .probe import suspect
@@ -48,7 +48,8 @@ class Slot:
         self.server, self._around = server, around
         self.state = State.STOPPED
         self.problem: McpdError | None = None
-        self.since = self.used_at = trio.current_time()
+        self.since = trio.current_time()
+        self._idle = Idle(around.timers, server.timeout.idle_seconds, lambda: self.in_flight, self._rest)
         self.incarnations = 0
         self.current: Incarnation | None = None
         self.latest: Incarnation | None = None
@@ -86,9 +87,9 @@ class Slot:
 
     def submit(self, exchange: Exchange) -> None:
         """Send a request now, or as soon as the upstream is ready; it fails if that cannot be."""
-        self.used_at = self._around.mover.time()
+        self._idle.used_at = self._around.mover.time()
         one = self.current
-        if self.state is State.READY and one is not None and one.session is not None:
+        if one is not None and one.open and one.session is not None:
             one.channel.request(exchange, one.session)
             return
         problem = self._why_not()
@@ -203,6 +204,7 @@ class Slot:
 
     def _start_if_idle(self) -> None:
         if self.state is State.STOPPED or (self.state is State.FAILED and self.retry_at <= trio.current_time()):
+            self.problem = None
             self._fire(Event.START)
             self._spawn()
 
@@ -219,7 +221,7 @@ class Slot:
         """Run one incarnation; what ends it concerns nobody else."""
         problem: McpdError | None = None
         try:
-            await one.run(self._expanded(), self._around.eras.get(self.server))
+            await one.run(self._around.expanded(self.server), self._around.eras.get(self.server))
         except* McpdError as group:
             problem = first_leaf(group)
         # One of the three places that catch everything: a bug in one upstream costs that upstream.
@@ -229,14 +231,6 @@ class Slot:
             self._around.log.warning("upstream.crashed", upstream=self.server.name, problem=bug)
         finally:
             self._around.mover.batch(lambda: self._ended(one, problem))
-
-    def _expanded(self) -> Launch:
-        """Return what to start; a command that is not there is not looked for again and again."""
-        try:
-            return self._around.launch(self.server)
-        except McpdError as problem:
-            problem.may_have_run = False
-            raise final(problem) from None
 
     # -- what incarnations report ----------------------------------------------------------------
 
@@ -251,21 +245,24 @@ class Slot:
         facts = {"pid": incarnation.pid, "era": session.era, "revision": session.revision}
         self._around.log.info("upstream.ready", upstream=self.server.name, incarnation=incarnation.number, **facts)
         self.listener(None)
-        waiting, self._waiting = self._waiting, {}
-        for exchange in waiting:
-            incarnation.channel.request(exchange, session)
-        self._watch_idle()
+        if incarnation.open:
+            waiting, self._waiting = self._waiting, {}
+            for exchange in waiting:
+                incarnation.channel.request(exchange, session)
+        self._idle.watch()
 
-    def on_ending(self, incarnation: Incarnation, problem: McpdError | None, unsent: list[Exchange]) -> None:
-        """Take back what was not sent, and let waiting callers share a failed start at once."""
-        if problem is not None and incarnation.session is None and incarnation is self.current:
+    def on_failing(self, incarnation: Incarnation, problem: McpdError) -> None:
+        """Let those who wait for the start share its failure at once."""
+        if incarnation is self.current:
             self._fail_waiting(problem)
+
+    def on_unsent(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
+        """Take back what was not sent: it waits for the next incarnation, unless there is to be none."""
         self._waiting = {**dict.fromkeys(unsent), **self._waiting}
         if self.state is State.STOPPING:
-            self._fail_waiting(
-                Stopping(f"server '{self.server.name}' is being stopped", server=self.server.name, may_have_run=False)
-            )
-        elif self._waiting and self.state is State.STOPPED:
+            why = f"server '{self.server.name}' is being stopped"
+            self._fail_waiting(self._closed or Stopping(why, server=self.server.name, may_have_run=False))
+        elif self._waiting:
             self._start_if_idle()
 
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
@@ -321,22 +318,11 @@ class Slot:
         else:
             self._fire(Event.REST)
 
-    def _watch_idle(self) -> None:
-        idle_seconds = self.server.timeout.idle_seconds
-        if idle_seconds > 0:
-            self._timer = self._around.timers.at(self.used_at + idle_seconds, self._check_idle)
-
-    def _check_idle(self) -> None:
-        now, idle_seconds = trio.current_time(), self.server.timeout.idle_seconds
-        if self.state is not State.READY or self.current is None:
-            return
-        if self.in_flight:
-            self.used_at = now
-        if now - self.used_at < idle_seconds:
-            self._watch_idle()
-            return
-        self._fire(Event.STOP)
-        self.current.stop()
+    def _rest(self) -> None:
+        """Stop it because nobody uses it."""
+        if self.state is State.READY and self.current is not None:
+            self._fire(Event.STOP)
+            self.current.stop()
 
     # -- the one mover ---------------------------------------------------------------------------
 
@@ -344,6 +330,7 @@ class Slot:
         """Move the state; wake whoever waits for a change."""
         self.state = lifecycle.after(self.state, event)
         self.since = trio.current_time()
+        self._idle.rest()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -134,10 +134,13 @@ def test_unknown_fields_are_ignored(wire: Wire) -> None:
     assert wire.ask("mcpd/call", params, extra=[1])["content"] == [{"type": "text", "text": "hi"}]
 
 
-def test_an_id_that_is_still_in_flight_is_refused_and_its_first_use_is_answered(wire: Wire, neighbour: Wire) -> None:
-    wire.send_call("slow", {"seconds": 0.5}, id_=7)
-    wire.write(CALL % (b"2", b'{"text":"x"}'))
-    assert wire.wait(2)["result"]["content"][0]["text"] == "x"
+def test_an_id_that_is_still_in_flight_is_refused_and_its_first_use_goes_on(wire: Wire, neighbour: Wire) -> None:
+    wire.send_call("slow", {"seconds": 0.3}, id=7)
+    wire.send_call("echo", {"text": "not me"}, id=7)
+
+    assert error_of(wire.read()) == (7, INVALID_REQUEST)
+    assert wire.read()["result"]["content"][0]["text"] == "slept 0.3 seconds"
+    assert wire.text("echo", {"text": "free again"}, id=7) == "free again"
 
 
 def test_deeply_nested_arguments_harm_nobody(wire: Wire, neighbour: Wire) -> None:
@@ -183,8 +186,11 @@ def test_a_client_that_leaves_in_the_middle_of_a_line_is_forgotten(shared_world:
     assert neighbour.ask("ping") == {}
 
 
-def test_a_line_of_a_hundred_mebibytes_costs_its_sender_the_connection(wire: Wire, neighbour: Wire) -> None:
-    wire.write(b'{"jsonrpc":"2.0","id":"long","method":"mcpd/call","params":"')
+@pytest.mark.parametrize("identity", [5, "five"])
+def test_a_line_of_a_hundred_mebibytes_costs_its_sender_the_connection(
+    identity: object, wire: Wire, neighbour: Wire
+) -> None:
+    wire.write(line(jsonrpc="2.0", id=identity, method="mcpd/call", params="")[:-3])
     sent = 0
     try:
         while sent < 100 << 20:
@@ -195,7 +201,7 @@ def test_a_line_of_a_hundred_mebibytes_costs_its_sender_the_connection(wire: Wir
         assert sent >= MAX_LINE_BYTES - len(CHUNK)
 
     answer = wire.read()
-    assert (answer["id"], answer["error"]["code"], answer["error"]["data"]["class"]) == ("long", 14, "too_large")
+    assert (answer["id"], answer["error"]["code"], answer["error"]["data"]["class"]) == (identity, 14, "too_large")
     assert str(MAX_LINE_BYTES) in answer["error"]["message"]
     assert wire.has_ended()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import TYPE_CHECKING
 
@@ -48,10 +49,21 @@ def test_the_command_line_shows_a_view_and_fetches_the_rest_byte_for_byte(shared
     assert "".join(parts) == big(SIZE)
 
 
-def test_fetch_all_prints_everything_at_once(shared_world: World) -> None:
+def test_fetch_goes_on_where_its_reader_is(shared_world: World) -> None:
+    first = shared_world.run("call", "demo", "big", f"n:={SIZE}")
+    handle, _ = handle_in(first.err)
+
+    second = shared_world.run("fetch", handle, "--max-bytes", "1000")
+    rest = shared_world.run("fetch", handle, "--all")
+
+    assert (rest.status, rest.err) == (0, "")
+    assert first.out + second.out + rest.out == big(SIZE)
+
+
+def test_fetch_all_from_the_beginning_prints_everything(shared_world: World) -> None:
     handle, _ = handle_in(shared_world.run("call", "demo", "big", f"n:={SIZE}").err)
 
-    done = shared_world.run("fetch", handle, "--all")
+    done = shared_world.run("fetch", handle, "--offset", "0", "--all")
 
     assert (done.status, done.err) == (0, "")
     assert done.out == big(SIZE)
@@ -118,12 +130,13 @@ def test_an_offset_outside_of_the_result_names_what_it_has(wire: Wire) -> None:
     assert "100000" in error["message"]
 
 
-def test_a_picture_is_never_cut(wire: Wire) -> None:
+def test_a_picture_is_shown_whole_or_not_at_all(wire: Wire) -> None:
     result = wire.ask("mcpd/call", {"server": "demo", "tool": "image", "max_bytes": 10})
 
     view = result["_meta"]["mcpd/view"]
-    assert view["truncated"]
-    whole = wire.ask("mcpd/fetch", {"handle": view["handle"], "max_bytes": 1 << 20})
+    assert (view["truncated"], view["shown"]) == (True, 0)
+    assert f"max_bytes {view['bytes']}" in text_of(result)
+    whole = wire.ask("mcpd/fetch", {"handle": view["handle"], "offset": 0, "max_bytes": view["bytes"]})
     (picture,) = whole["content"]
     assert picture["mimeType"] == "image/png"
-    assert len(picture["data"]) > 1000
+    assert base64.b64decode(picture["data"]).startswith(b"\x89PNG")

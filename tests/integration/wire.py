@@ -54,9 +54,12 @@ class Wire:
         """Send a notification."""
         self.write(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\n")
 
-    def send_call(self, tool: str, arguments: object = None, *, server: str = "demo", **more: object) -> Any:
+    def send_call(
+        self, tool: str, arguments: object = None, *, server: str = "demo", id: object = None, **more: object  # noqa: A002
+    ) -> Any:
         """Send a tool call and return its id."""
-        return self.send("mcpd/call", {"server": server, "tool": tool, "arguments": arguments or {}, **more})
+        chosen = {} if id is None else {"id": id}
+        return self.send("mcpd/call", {"server": server, "tool": tool, "arguments": arguments or {}, **more}, **chosen)
 
     # -- hearing ---------------------------------------------------------------------------------
 

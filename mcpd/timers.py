@@ -32,7 +32,7 @@ class Timer:
 
     def due(self) -> None:
         """Call back."""
-        self.over = True
+        self.cancel()
         self._callback()
 
     def cancel(self) -> None:
@@ -53,13 +53,14 @@ class Timers:
         self._heap: list[tuple[float, int, Due]] = []
         self._serial = 0
         self._dead = 0
+        self._firing = False
         self._earlier = trio.Event()
         self._run = run or (lambda work: work())
 
     def watch(self, when: float, thing: Due) -> None:
         """Call `thing.due()` at an absolute trio time, unless it is over by then.
 
-        Whoever makes it over says so with `died`, once for every entry that is still to come.
+        Whoever makes it over says so with `died`, once for every call of this.
         """
         heap = self._heap
         if not heap or when < heap[0][0]:
@@ -80,7 +81,7 @@ class Timers:
     def died(self) -> None:
         """Count an entry that died, and rebuild the heap when most of it is dead."""
         self._dead += 1
-        if self._dead > MIN_DEAD and self._dead * 2 > len(self._heap):
+        if self._dead > MIN_DEAD and self._dead * 2 > len(self._heap) and not self._firing:
             self._heap = [entry for entry in self._heap if not entry[2].over]
             heapq.heapify(self._heap)
             self._dead = 0
@@ -100,10 +101,11 @@ class Timers:
                 await self._earlier.wait()
 
     def _fire_due(self) -> None:
-        now = trio.current_time()
+        now, self._firing = trio.current_time(), True
         while self._heap and self._heap[0][0] <= now:
             thing = heapq.heappop(self._heap)[2]
+            if not thing.over:
+                thing.due()
             if thing.over:
                 self._dead -= 1
-            else:
-                thing.due()
+        self._firing = False

@@ -150,7 +150,7 @@ class Call(Exchange):
         """Count the time from now on, which is when it is sent."""
         self._extended = False
         self._deadline = trio.current_time() + self._seconds
-        self._place.timers.at(self._deadline, self.due)
+        self._place.timers.at(self._deadline, self.due)  # the entry for the later time finds it over
 
     def cancel(self, reason: str) -> None:
         """Give it up because the client does not want it any more; nobody is answered. Idempotent."""
@@ -217,6 +217,8 @@ class Call(Exchange):
         """Pass the upstream's own error on."""
         body = self._place.refusal(self, error)
         self.passed_on = body is None
+        if self._place.slot.server.on_rpc_error == "retire":
+            self._place.slot.retire_number(self.incarnation)
         self._finish("failed")
         self._client.refused(self, bytes(error) if body is None else body)
 

@@ -54,8 +54,7 @@ class Slot:
         self.current: Incarnation | None = None
         self.latest: Incarnation | None = None
         self.followers: set[Callable[[str], None]] = set()
-        self.outcomes: Counter[str] = Counter()
-        self.dropped: Counter[str] = Counter()
+        self.outcomes, self.dropped = Counter[str](), Counter[str]()
         self.listener: Callable[[Message | None], None] = lambda message: None
         self.retry_at = 0.0
         self._waiting: dict[Exchange, None] = {}
@@ -136,7 +135,7 @@ class Slot:
         """
         name = self.server.name
         if self.state is State.STOPPING:
-            raise Stopping(f"server '{name}' is being stopped", server=name, hint=f"mcpd start {name}")
+            raise self._stopping()
         if self._closed is not None:
             raise self._closed
         if self.state in (State.FAILED, State.BACKOFF):
@@ -150,8 +149,12 @@ class Slot:
 
     async def stop(self) -> None:
         """Drain and end everything of it; return when nothing is left. Idempotent."""
-        self._begin_stop(Stopping(f"server '{self.server.name}' is being stopped", server=self.server.name))
+        self._begin_stop(self._stopping())
         await self.closed()
+
+    def _stopping(self) -> Stopping:
+        name = self.server.name
+        return Stopping(f"server '{name}' is being stopped", server=name, may_have_run=False)
 
     async def ready(self) -> Session:
         """Wait until it is ready, starting it as a call does.
@@ -193,8 +196,12 @@ class Slot:
             self._around.log.warning("upstream.retired", upstream=self.server.name, incarnation=one.number)
             one.stop()
 
+    def retire_number(self, number: int) -> None:
+        """Retire the incarnation of that number, if it is the current one."""
+        if self.current is not None and self.current.number == number:
+            self.retire(self.current)
+
     def _begin_stop(self, problem: McpdError) -> None:
-        problem.may_have_run = False
         if Event.STOP in lifecycle.TRANSITIONS[self.state]:
             self._restarts.forgive()
             self._fire(Event.STOP)
@@ -260,8 +267,7 @@ class Slot:
         """Take back what was not sent: it waits for the next incarnation, unless there is to be none."""
         self._waiting = {**dict.fromkeys(unsent), **self._waiting}
         if self.state is State.STOPPING:
-            why = f"server '{self.server.name}' is being stopped"
-            self._fail_waiting(self._closed or Stopping(why, server=self.server.name, may_have_run=False))
+            self._fail_waiting(self._closed or self._stopping())
         elif self._waiting:
             self._start_if_idle()
 

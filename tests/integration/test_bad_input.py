@@ -77,7 +77,7 @@ def test_what_is_json_but_no_request_is_refused(wrong: bytes, code: int, wire: W
     assert wire.ask("ping") == {}
 
 
-@pytest.mark.parametrize("identity", [0, -1, 2**53, 10**40, "", "a\"b\\c", "é😀", "1"])
+@pytest.mark.parametrize("identity", [0, -1, 2**53, 10**40, "", 'a"b\\c', "é😀", "1"])
 def test_an_id_comes_back_as_it_was_sent(identity: object, wire: Wire) -> None:
     wire.write(line(jsonrpc="2.0", id=identity, method="ping"))
 

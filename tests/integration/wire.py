@@ -15,6 +15,7 @@ class Wire:
 
     Attributes:
         notes: notifications that came while something else was waited for.
+        early: answers that came while another one was waited for.
         sock: to do what no proper client does.
     """
 
@@ -25,7 +26,7 @@ class Wire:
         self.notes: list[dict[str, Any]] = []
         self._file = self.sock.makefile("rb")
         self._ids = count(1)
-        self._early: list[dict[str, Any]] = []
+        self.early: list[dict[str, Any]] = []
 
     def __enter__(self) -> Wire:
         return self
@@ -54,11 +55,9 @@ class Wire:
         """Send a notification."""
         self.write(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\n")
 
-    def send_call(
-        self, tool: str, arguments: object = None, *, server: str = "demo", id: object = None, **more: object  # noqa: A002
-    ) -> Any:
-        """Send a tool call and return its id."""
-        chosen = {} if id is None else {"id": id}
+    def send_call(self, tool: str, arguments: object = None, *, server: str = "demo", **more: Any) -> Any:
+        """Send a tool call and return its id; `id=…` chooses one, the rest are parameters."""
+        chosen = {"id": more.pop("id")} if "id" in more else {}
         return self.send("mcpd/call", {"server": server, "tool": tool, "arguments": arguments or {}, **more}, **chosen)
 
     # -- hearing ---------------------------------------------------------------------------------
@@ -72,9 +71,9 @@ class Wire:
 
     def wait(self, identity: object) -> dict[str, Any]:
         """Return the answer to one request; other answers wait for their turn."""
-        for message in self._early:
+        for message in self.early:
             if message["id"] == identity:
-                self._early.remove(message)
+                self.early.remove(message)
                 return message
         while True:
             message = self.read()
@@ -83,7 +82,7 @@ class Wire:
             elif message["id"] == identity:
                 return message
             else:
-                self._early.append(message)
+                self.early.append(message)
 
     def has_ended(self) -> bool:
         """Wait for the end; what else came is an error."""

@@ -65,6 +65,7 @@ class World:
 
     Attributes:
         env: the environment of commands; tests may change it.
+        command: how `mcpd` is run.
     """
 
     def __init__(self) -> None:
@@ -79,6 +80,7 @@ class World:
             "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY}/client",
             "LANG": "C.UTF-8",
         }
+        self.command = COMMAND
         self._children: list[subprocess.Popen[str]] = []
 
     @property

@@ -191,8 +191,12 @@ class FakeServer(Wire):
 
     def say(self, message: Mapping[str, Any]) -> None:
         """Write one message."""
+        self.say_line(json.dumps(message).encode())
+
+    def say_line(self, line: bytes) -> None:
+        """Write one line."""
         if not self.over:
-            self._mover.batch(lambda: self.owner.on_line(json.dumps(message).encode()))
+            self._mover.batch(lambda: self.owner.on_line(line))
 
     def die(self) -> None:
         """Close the output; the process follows."""

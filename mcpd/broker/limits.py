@@ -76,20 +76,24 @@ class Admission(Generic[T]):
     def _next(self) -> T | None:
         if self.running >= self._places:
             return None
-        for _ in range(len(self._turn)):
-            client = self._turn[0]
-            self._turn.rotate(-1)
+        for client in self._turn:
             taken = self._taken.get(client, 0)
             if taken < self._per_client:
-                queue = self._queues[client]
-                item = queue.popleft()
-                self.queued -= 1
-                if not queue:
-                    self._forget(client)
-                self.running += 1
-                self._taken[client] = taken + 1
-                return item
+                return self._take_turn(client, taken)
         return None
+
+    def _take_turn(self, client: Hashable, taken: int) -> T:
+        """Let a client's next item in; who has had a turn goes behind all others, who could not keeps his place."""
+        queue = self._queues[client]
+        item = queue.popleft()
+        self._forget(client)
+        if queue:
+            self._queues[client] = queue
+            self._turn.append(client)
+        self.queued -= 1
+        self.running += 1
+        self._taken[client] = taken + 1
+        return item
 
     def _forget(self, client: Hashable) -> None:
         del self._queues[client]

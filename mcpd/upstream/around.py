@@ -28,6 +28,13 @@ class Log(Protocol):
         """Note what an administrator may want to look at."""
 
 
+class Run(Protocol):
+    """What is logged of an incarnation."""
+
+    number: int
+    server: Server
+
+
 class Eras(Protocol):
     """Remembers which servers are silent, or leave, when they are probed."""
 
@@ -95,3 +102,8 @@ class Surroundings:
         except McpdError as problem:
             problem.may_have_run = False
             raise final(problem) from None
+
+    def note(self, event: str, run: Run, **facts: object) -> None:
+        """Log what happened to an incarnation."""
+        tell = self.log.info if event == "ready" else self.log.warning
+        tell(f"upstream.{event}", upstream=run.server.name, incarnation=run.number, **facts)

@@ -74,7 +74,7 @@ class Slot:
 
     @property
     def in_flight(self) -> int:
-        """Requests that were sent and wait for their answer."""
+        """How many requests wait for their answer."""
         return sum(one.channel.in_flight for one in self._alive)
 
     @property
@@ -174,6 +174,7 @@ class Slot:
 
     def close(self, problem: McpdError) -> None:
         """Begin the last stop: nothing is started or accepted any more, but refused with `problem`. Idempotent."""
+        problem.may_have_run = False
         self._closed = problem
         self._begin_stop(problem)
 
@@ -193,13 +194,13 @@ class Slot:
             self.current = None
             self._fire(Event.RETIRE)
         if one in self._alive and not one.stopping:
-            self._around.log.warning("upstream.retired", upstream=self.server.name, incarnation=one.number)
+            self._around.note("retired", one)
             one.stop()
 
     def retire_number(self, number: int) -> None:
-        """Retire the incarnation of that number, if it is the current one."""
-        if self.current is not None and self.current.number == number:
-            self.retire(self.current)
+        """Retire an incarnation by its number, if it is the current one."""
+        if (one := self.current) is not None and one.number == number:
+            self.retire(one)
 
     def _begin_stop(self, problem: McpdError) -> None:
         if Event.STOP in lifecycle.TRANSITIONS[self.state]:
@@ -235,7 +236,7 @@ class Slot:
         except* Exception as group:  # noqa: BLE001
             bug = repr(first_leaf(group))
             problem = ServerUnavailable(f"mcpd failed to run server '{self.server.name}': {bug}")
-            self._around.log.warning("upstream.crashed", upstream=self.server.name, problem=bug)
+            self._around.note("crashed", one, problem=bug)
         finally:
             self._around.mover.batch(lambda: self._ended(one, problem))
 
@@ -249,8 +250,7 @@ class Slot:
         self.problem, self._ready_at = None, trio.current_time()
         self._fire(Event.NEGOTIATED)
         self._remember(incarnation, session)
-        facts = {"pid": incarnation.pid, "era": session.era, "revision": session.revision}
-        self._around.log.info("upstream.ready", upstream=self.server.name, incarnation=incarnation.number, **facts)
+        self._around.note("ready", incarnation, pid=incarnation.pid, era=session.era, revision=session.revision)
         self.listener(None)
         if incarnation.open:
             waiting, self._waiting = self._waiting, {}
@@ -264,7 +264,7 @@ class Slot:
             self._fail_waiting(problem)
 
     def on_unsent(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
-        """Take back what was not sent: it waits for the next incarnation, unless there is to be none."""
+        """Take back what was not sent: it waits for the next incarnation, if there is to be one."""
         self._waiting = {**dict.fromkeys(unsent), **self._waiting}
         if self.state is State.STOPPING:
             self._fail_waiting(self._closed or self._stopping())
@@ -287,9 +287,7 @@ class Slot:
         self._alive.discard(one)
         self.dropped.update(one.channel.counts)
         if problem is not None:
-            self._around.log.warning(
-                "upstream.lost", upstream=self.server.name, incarnation=one.number, reason=problem.message
-            )
+            self._around.note("lost", one, reason=problem.message)
         if one is self.current:
             self.current = None
             if self.state is State.STOPPING:

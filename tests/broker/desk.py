@@ -13,7 +13,7 @@ from mcpd.broker.broker import Broker
 from mcpd.broker.call import Call, Parts, Request
 from mcpd.broker.results import ResultStore
 from mcpd.config.model import Config
-from tests.upstream.fakes import Script, World, server
+from tests.upstream.fakes import NEVER_SECONDS, Script, World, server
 
 
 class Client:
@@ -53,8 +53,9 @@ class Client:
 
     async def body(self, call: Call) -> bytes:
         """Wait for the outcome of a call, which must be one; return its bytes."""
-        while call not in self.told:
-            await self._changed.wait()
+        with trio.fail_after(NEVER_SECONDS):
+            while call not in self.told:
+                await self._changed.wait()
         ((_, body),) = self.told[call]
         return body
 

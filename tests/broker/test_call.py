@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from mcpd.config.model import Limits
 from tests.broker.desk import Desk
-from tests.upstream.fakes import LEGACY, MODERN, FakeServer, Script, World, dies
+from tests.upstream.fakes import LEGACY, MODERN, FakeServer, Reaction, Script, World, dies
 
 REFUSES: Script = {"server/discover": -32601, "initialize": -32000}
 
@@ -122,7 +122,7 @@ async def test_a_long_result_is_cut_and_its_rest_is_kept_under_a_handle(
     assert view == {
         "incarnation": 1, "bytes": 100, "shown": 15, "truncated": True, "offset": 0, "nextOffset": 15,
     }  # fmt: skip
-    assert desk.store.get(handle, None, trio.current_time()).bytes == 100
+    assert desk.store.get(handle, None, trio.current_time())[0].bytes == 100
     assert desk.outcomes == {"done": 1}
 
 
@@ -148,7 +148,7 @@ async def test_of_a_result_that_is_over_its_limit_only_so_much_is_kept(world: Wo
 
     view = result["_meta"]["mcpd/view"]
     assert (view["bytes"], view["kept"], view["shown"]) == (100, 40, 15)
-    assert desk.store.get(view["handle"], None, trio.current_time()).bytes == 40
+    assert desk.store.get(view["handle"], None, trio.current_time())[0].bytes == 40
 
 
 # -- results of another type ---------------------------------------------------------------------
@@ -203,6 +203,18 @@ async def test_an_error_of_the_upstream_passes_through_bit_exact(world: World, a
     assert (desk.outcomes, desk.places) == ({"failed": 1}, (0, 0))
 
 
+@pytest.mark.parametrize(("on_rpc_error", "spawns"), [("keep", 1), ("retire", 2)])
+async def test_an_error_of_the_upstream_ends_it_only_if_its_entry_says_so(
+    world: World, autojump_clock: MockClock, on_rpc_error: str, spawns: int
+) -> None:
+    client = Desk(world, {**LEGACY, "tools/call": -32000}, on_rpc_error=on_rpc_error).client()
+
+    for _ in range(2):
+        assert (await client.error(client.call()))["code"] == -32000
+
+    assert world.spawns == spawns
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -214,10 +226,8 @@ async def test_an_error_of_the_upstream_passes_through_bit_exact(world: World, a
     ],
 )
 async def test_a_result_that_is_none_is_told_of_as_that(world: World, autojump_clock: MockClock, answer: str) -> None:
-    script = says("")
     text = answer.encode("utf-8", "surrogateescape")
-    script = {**LEGACY, "tools/call": lambda one, asked: one.say_line(b'{"id":%d,%b}' % (asked["id"], text))}
-    desk = Desk(world, script)
+    desk = Desk(world, {**LEGACY, "tools/call": lambda one, asked: one.say_line(b'{"id":%d,%b}' % (asked["id"], text))})
     client = desk.client()
 
     error = await client.error(client.call())
@@ -253,7 +263,7 @@ async def test_a_call_whose_server_does_not_start_was_not_sent(world: World, aut
 
 
 async def test_every_kind_of_outcome_is_counted(world: World, autojump_clock: MockClock) -> None:
-    reactions = iter([{"content": []}, -32000, {"content": []}, dies])
+    reactions = iter(list[Reaction]([{"content": []}, -32000, {"content": []}, dies]))
 
     def react(server: FakeServer, message: dict[str, Any]) -> None:
         server.react(message, next(reactions))

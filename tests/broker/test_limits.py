@@ -172,6 +172,8 @@ class AgainstTheRules(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         item = data.draw(st.sampled_from([one for queue in self.waiting.values() for one in queue]))
         self.waiting[item[0]].remove(item)
+        if not self.waiting[item[0]]:
+            del self.passed_over[item[0]]  # who queues anew stands behind the others
 
         assert self.admission.leave(item[0], item)
 

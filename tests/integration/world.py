@@ -126,7 +126,7 @@ class World:
         child = self.spawn(*command, *argv, env=env)
 
         def end() -> Done:
-            out, err = child.communicate(stdin, timeout=2 * PATIENCE_SECONDS)
+            out, err = child.communicate(stdin, timeout=PATIENCE_SECONDS)
             return Done(child.returncode, out, err)
 
         return end
@@ -192,6 +192,11 @@ class World:
     def daemons(self) -> list[int]:
         """Return the daemons of this world."""
         return self.processes("mcpd_client\0daemon")
+
+    def signal_daemon(self, number: signal.Signals) -> None:
+        """Send a signal to the one daemon of this world."""
+        (pid,) = self.daemons()
+        os.kill(pid, number)
 
     def wait_empty(self) -> None:
         """Wait until no process is left; nothing may need more than a moment to be gone."""

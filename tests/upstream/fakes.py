@@ -25,6 +25,9 @@ from mcpd.upstream.channel import Exchange
 from mcpd.upstream.stdio import Owner, Ring
 from mcpd.upstream.supervisor import Slot
 
+# What takes this long in virtual time will not happen: no timeout of ours is longer.
+NEVER_SECONDS = 10_000
+
 
 class Request(Exchange):
     """A request that keeps its outcome: ("result" | "error" | "failure", what)."""
@@ -65,7 +68,8 @@ class Request(Exchange):
 
     async def over(self) -> list[tuple[str, Any]]:
         """Wait for the outcome; return all there are, which must be one."""
-        await self._done.wait()
+        with trio.fail_after(NEVER_SECONDS):
+            await self._done.wait()
         return self.outcomes
 
 

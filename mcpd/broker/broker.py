@@ -41,11 +41,32 @@ class Place:
         self.catalog = Catalog(self.slot, functools.partial(_start, around.nursery), server.tools)
         self.clients: set[Hashable] = set()
         self.served = 0
+        self._freed: list[Hashable] = []
+        self._passing = False
         self.slot.listener = self._heard
 
     def _heard(self, message: Message | None) -> None:
         if message is not None:
             self.catalog.on_notification(message)
+
+    def release(self, key: Hashable) -> None:
+        """Give a client's place back, and let those in who can go now.
+
+        Whoever is let in may fail at once and give his place back, too: that is worked off here, one by
+        one, and not deeper and deeper.
+        """
+        self.slot.touch()
+        self._freed.append(key)
+        if self._passing:
+            return
+        self._passing = True
+        try:
+            while self._freed:
+                following = self.admission.release(self._freed.pop())
+                if following is not None:
+                    following.go()
+        finally:
+            self._passing = False
 
     def use(self, key: Hashable) -> None:
         """Count a client that uses it for the first time."""

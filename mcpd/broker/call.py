@@ -73,6 +73,9 @@ class Place(Protocol):
     timers: Timers
     store: ResultStore
 
+    def release(self, key: Hashable) -> None:
+        """Give a client's place back."""
+
     def refusal(self, call: Call, error: Raw) -> bytes | None:
         """Return the error to give instead of the upstream's own, or None to pass that on."""
 
@@ -267,8 +270,5 @@ class Call(Exchange):
         self.over = True
         self._place.timers.died()
         self._place.slot.outcomes[outcome] += 1
-        if self._phase is not PLACED:
-            return
-        following = self._place.admission.release(self._client.key)
-        if following is not None:
-            following.go()
+        if self._phase is PLACED:
+            self._place.release(self._client.key)

@@ -9,6 +9,7 @@ Spec: pagination and list_changed of 2024-11-05 … 2026-07-28.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -43,7 +44,7 @@ KINDS = {
 class Listing:
     """One list, as it was fetched.
 
-    `items` are (name, descriptor) in the server's order; `set_aside` names what was wrong with those
+    `change` counts the server's notifications before it was asked. `items` are (name, descriptor) in the server's order; `set_aside` names what was wrong with those
     that are missing; `incomplete` says why the walk stopped early, if it did.
     """
 
@@ -51,7 +52,7 @@ class Listing:
     revision: int = 0
     incarnation: int = 0
     fetched_at: float = 0.0
-    changed: bool = False
+    change: int = 0
     incomplete: str | None = None
     set_aside: list[str] = field(default_factory=list)
     names: dict[str, Raw] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class Catalog:
         self._known: dict[str, Listing] = {}
         self._walks: dict[str, trio.Event] = {}
         self._failed: dict[str, McpdError] = {}
+        self._changes: Counter[str] = Counter()
         self._revision = 0
         self._open = policy.allow == ("*",) and not policy.deny
 
@@ -94,8 +96,8 @@ class Catalog:
     def on_notification(self, message: Message) -> None:
         """Note that a list has changed; it is fetched when somebody asks for it."""
         for kind, (*_, notification) in KINDS.items():
-            if message.method == notification and kind in self._known:
-                self._known[kind].changed = True
+            if message.method == notification:
+                self._changes[kind] += 1
 
     async def listing(self, kind: str, *, fresh: bool = False) -> tuple[Listing, bool]:
         """Return a list, and whether it is stale.
@@ -120,7 +122,7 @@ class Catalog:
 
     def _good(self, kind: str, found: Listing) -> bool:
         session = self._slot.session
-        if session is None or found.changed or found.incarnation != session.incarnation:
+        if session is None or found.change != self._changes[kind] or found.incarnation != session.incarnation:
             return False
         capability = KINDS[kind][2]
         return session.declares(capability, "listChanged") or (
@@ -156,14 +158,14 @@ class Catalog:
         method, member, capability, _ = KINDS[kind]
         limits, name = self._slot.server.limits, self._slot.server.name
         walk = Walk(member, limits.items, limits.pages)
-        found = Listing(incarnation=session.incarnation)
+        found = Listing(incarnation=session.incarnation, change=self._changes[kind])
         if kind != "tools" and not session.offers(capability):
             self._keep(kind, found)
             return
         while (params := walk.request()) is not None:
             answer = await self._ask(method, params)
             if isinstance(answer, ErrorView):
-                if answer.code != jsonrpc.METHOD_NOT_FOUND:
+                if answer.code != jsonrpc.METHOD_NOT_FOUND or walk.items:
                     raise ServerProtocol(f"server '{name}' refused {method}: {answer.message}", server=name)
                 break  # declared or not, it has none
             try:

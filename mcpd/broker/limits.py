@@ -41,11 +41,12 @@ class Admission(Generic[T]):
             self.running += 1
             self._taken[client] = taken + 1
             return True
+        # Whether the others leave him his share or not, a client may have so many calls in all.
+        if taken + (0 if queue is None else len(queue)) >= self._per_client + self._queued_per_client:
+            return None
         if queue is None:
             queue = self._queues[client] = deque()
             self._turn.append(client)
-        if len(queue) >= self._queued_per_client:
-            return None
         queue.append(item)
         self.queued += 1
         return False

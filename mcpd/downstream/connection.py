@@ -125,7 +125,7 @@ class Connection:
 
     def _too_long(self, frame: Overlong) -> None:
         problem = TooLarge(f"a line is longer than {MAX_LINE_BYTES} bytes")
-        request_id = jsonrpc.guess_id(frame.head) or b"null"
+        request_id = jsonrpc.guess_id(frame.head, whole=False) or b"null"
         self.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
         self._leave_when_done()
 

@@ -29,7 +29,7 @@ class Message(Struct, gc=False):
 
     jsonrpc: Raw = ABSENT
     id: Raw = ABSENT
-    method: str = ""
+    method: str | None = ""
     params: Raw = ABSENT
     result: Raw = ABSENT
     error: Raw = ABSENT
@@ -77,20 +77,20 @@ def decode_request(line: bytes) -> Request:
         raise NotJsonRpc("nested too deeply") from None
 
 
-# An id near either end of a line that cannot be decoded as a whole.
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*[,}]')
+# The id of a line that cannot be decoded as a whole: a member of the outermost object, at either end.
+_FIRST = re.compile(rb'\s*\{[^{}\[\]]*?"id"\s*:\s*(\d{1,18})\s*[,}]')
+_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,[^{}\[\]]*)?\}\s*$')
 
 
-def guess_id(line: bytes | bytearray) -> bytes | None:
+def guess_id(line: bytes | bytearray, *, whole: bool = True) -> bytes | None:
     """Find the id of a line that cannot be decoded: its digits, or None.
 
-    Looks at the two ends only: that is where servers write the id, and text inside a result that
-    looks like one must not be taken for it.
+    What looks like an id inside the result must not be taken for it. `whole`: the line's end is there.
     """
-    for part in (bytes(line[:256]), bytes(line[-64:])):
-        if found := _ID.search(part):
-            return found[1]
-    return None
+    found = _FIRST.match(bytes(line[:256]))
+    if found is None and whole:
+        found = _LAST.search(bytes(line[-64:]))
+    return found[1] if found else None
 
 
 def request(request_id: bytes, method: bytes, params: bytes) -> bytes:

@@ -20,11 +20,7 @@ META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
-# Only these say "modern" without a result; the numbers around them are anybody's.
-MODERN_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 
 
 class InitializeResult(Struct):

@@ -17,7 +17,7 @@ from msgspec import Raw
 from mcpd.errors import ServerProtocol, ServerUnavailable, VersionMismatch
 
 from . import mcp
-from .jsonrpc import ErrorView
+from .jsonrpc import METHOD_NOT_FOUND, ErrorView
 from .session import CLIENT_INFO, Session, stamp
 
 DISCOVER = "server/discover"
@@ -74,6 +74,9 @@ class Silence:
 class Ended:
     """The process ended or closed its output before it answered."""
 
+
+# What a modern server says to initialize, which it does not have.
+_NO_INITIALIZE = (mcp.UNSUPPORTED_VERSION, METHOD_NOT_FOUND)
 
 Step = Ask | Tell | Respawn
 Outcome = Answer | Refusal | Silence | Ended | None
@@ -172,7 +175,7 @@ def _initialize(revision: str, *, may_be_modern: bool = False, probed: bool = Fa
     """Do the legacy handshake.
 
     `probed`: a probe is still open, its late answer wins. `may_be_modern`: the era was remembered and
-    may have changed, so a refusal that only a modern server gives leads to the probe.
+    may have changed. In both cases a refusal that a modern server gives leads to the probe.
     """
     offer = b'{"protocolVersion":"%b","capabilities":{},"clientInfo":%b}' % (revision.encode(), CLIENT_INFO)
     outcome = yield Ask(INITIALIZE, offer)
@@ -180,10 +183,13 @@ def _initialize(revision: str, *, may_be_modern: bool = False, probed: bool = Fa
         if session := _modern(outcome):
             return session
         outcome = yield Ask(None)
+    if isinstance(outcome, Ended) and probed:
+        yield Respawn()  # slow to start, and then it left because of the probe
+        return (yield from _initialize(revision))
     if isinstance(outcome, Refusal):
-        if outcome.error.code == mcp.UNSUPPORTED_VERSION and (probed or may_be_modern):
-            outcome = yield _probe(None)
-            if session := _modern(outcome):
+        if outcome.error.code in _NO_INITIALIZE and (probed or may_be_modern):
+            again = yield _probe(None)
+            if session := _modern(again):
                 return session
         raise _refused(outcome)
     if isinstance(outcome, Answer):

@@ -86,7 +86,7 @@ class Peer(Generic[Call]):
             call = self._lenient(message)
             if call is None:
                 return Kind.IGNORED, None, message
-        if message.result:
+        if message.result and not (message.error and bytes(message.result) == b"null"):
             return Kind.RESULT, call, message
         if message.error:
             return Kind.ERROR, call, message

@@ -262,7 +262,7 @@ class Channel:
 
     def on_overlong(self, head: bytes) -> bool:
         """Fail the call that a line over the limit answers; False if it names none."""
-        request_id = jsonrpc.guess_id(head)
+        request_id = jsonrpc.guess_id(head, whole=False)
         exchange = self._peer.abandon(request_id) if request_id else None
         if exchange is None:
             return False
@@ -294,5 +294,5 @@ class Channel:
         elif message.method == "ping":
             self._send(jsonrpc.answer(bytes(message.id), b"{}"))
         else:
-            body = jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, f"method not found: {message.method[:100]}")
+            body = jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, f"method not found: {(message.method or '')[:100]}")
             self._send(jsonrpc.refusal(bytes(message.id), body))

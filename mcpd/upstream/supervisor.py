@@ -86,7 +86,7 @@ class Slot:
 
     def submit(self, exchange: Exchange) -> None:
         """Send a request now, or as soon as the upstream is ready; it fails if that cannot be."""
-        self._idle.used_at = self._around.mover.time()
+        self.touch()
         one = self.current
         if one is not None and one.open and one.session is not None:
             one.channel.request(exchange, one.session)
@@ -97,6 +97,10 @@ class Slot:
             return
         self._waiting[exchange] = None
         self._start_if_idle()
+
+    def touch(self) -> None:
+        """Note that it is in use."""
+        self._idle.used_at = self._around.mover.time()
 
     def give_up(self, exchange: Exchange, reason: str, *, timed_out: bool = False) -> bool:
         """Give a request up, wherever it is; the server is told if it has it.

@@ -84,7 +84,7 @@ def test_by_default_a_client_has_sixteen_places_and_256_calls_may_wait_for_them(
 
 
 def test_a_queue_that_was_full_takes_calls_again_when_one_was_served() -> None:
-    places: Admission[str] = Admission(1, queued_per_client=1)
+    places: Admission[str] = Admission(1, 1, 1)
     assert queue_up(places, "a0", "a1", "a2") == [True, False, None]
 
     served(places, "a")
@@ -157,7 +157,7 @@ class AgainstTheRules(RuleBasedStateMachine):
             assert len(self.inside) == self.PLACES or self.taken(client) == self.PER_CLIENT
             self.waiting[client].append(item)
         else:
-            assert len(self.waiting[client]) == self.QUEUED
+            assert self.taken(client) + len(self.waiting[client]) == self.PER_CLIENT + self.QUEUED
 
     @precondition(lambda self: self.inside)
     @rule(data=st.data())

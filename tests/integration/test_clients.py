@@ -172,4 +172,6 @@ def test_progress_extends_the_deadline_of_the_configuration(world: World) -> Non
     with world.connect() as wire:
         done = wire.text("slow", {"seconds": 1.5, "steps": 15}, _meta={"progressToken": 1})
         assert done == "slept 1.5 seconds"
-        assert wire.fail("mcpd/call", {"server": "demo", "tool": "slow", "arguments": {**HOUR, "steps": 1}})["code"] == 12
+        assert (
+            wire.fail("mcpd/call", {"server": "demo", "tool": "slow", "arguments": {**HOUR, "steps": 1}})["code"] == 12
+        )

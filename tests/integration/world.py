@@ -66,9 +66,11 @@ class World:
     Attributes:
         env: the environment of commands; tests may change it.
         command: how `mcpd` is run.
+        patience_seconds: how long a command may take.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self.patience_seconds = patience_seconds
         # A socket's path may have 107 bytes: pytest's own folders are too long.
         self.path = Path(tempfile.mkdtemp(prefix="mi", dir="/tmp"))
         for name in ("home", "run"):
@@ -126,7 +128,7 @@ class World:
         child = self.spawn(*command, *argv, env=env)
 
         def end() -> Done:
-            out, err = child.communicate(stdin, timeout=PATIENCE_SECONDS)
+            out, err = child.communicate(stdin, timeout=self.patience_seconds)
             return Done(child.returncode, out, err)
 
         return end

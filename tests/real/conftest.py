@@ -1,0 +1,116 @@
+"""One world with real servers, each configured as its own README says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FROM_PYPI = ("mcp-server-time", "mcp-server-git", "mcp-server-fetch")
+PAGE = "<html><body><h1>A heading</h1><p>Some <b>bold</b> words.</p></body></html>"
+# The first npx of a package downloads it.
+DOWNLOADS = {"timeout": {"start_seconds": 120}}
+PATIENCE_SECONDS = 150.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a registry; the plain test command leaves it out."""
+    here = str(Path(__file__).parent)
+    for item in items:
+        if str(item.path).startswith(here):
+            item.add_marker("real")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where downloads go: kept in $MCPD_REAL_CACHE, else as fresh as on a new machine."""
+    kept = os.environ.get("MCPD_REAL_CACHE")
+    return Path(kept) if kept else tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def python(cache: Path) -> str:
+    """A Python with the servers from PyPI, installed as their READMEs say: `pip install …`."""
+    venv = cache / "venv"
+    program = str(venv / "bin/python")
+    if not (venv / "complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+        subprocess.run([program, "-m", "pip", "install", "-q", *FROM_PYPI], check=True)
+        (venv / "complete").touch()
+    return program
+
+
+@pytest.fixture(scope="session")
+def website(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a web server on this machine."""
+    folder = tmp_path_factory.mktemp("website")
+    (folder / "page.html").write_text(PAGE)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Say nothing: what is on stderr is the tests'."""
+
+
+@pytest.fixture(scope="session")
+def real(cache: Path, python: str) -> Iterator[World]:
+    """All servers, each started by the first call that needs it."""
+    with World(patience_seconds=PATIENCE_SECONDS) as world:
+        npm = {"env": {"npm_config_cache": str(cache / "npm")}, **DOWNLOADS}
+        files = world.path / "files"
+        files.mkdir()
+        world.configure(
+            {
+                "everything": npx("@modelcontextprotocol/server-everything", **npm),
+                "memory": npx(
+                    "@modelcontextprotocol/server-memory",
+                    **DOWNLOADS,
+                    env={**npm["env"], "MEMORY_FILE_PATH": f"{world.path}/memory.jsonl"},
+                ),
+                "filesystem": npx("@modelcontextprotocol/server-filesystem", str(files), **npm),
+                "sequential-thinking": npx("@modelcontextprotocol/server-sequential-thinking", **npm),
+                "time": {"command": python, "args": ["-m", "mcp_server_time"]},
+                "time-legacy": {"command": python, "args": ["-m", "mcp_server_time"], "protocol": "legacy"},
+                "git": {"command": python, "args": ["-m", "mcp_server_git", "--repository", _repository(world)]},
+                "fetch": {
+                    "command": python,
+                    "args": ["-m", "mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips"],
+                },
+            }
+        )
+        yield world
+
+
+def npx(package: str, *arguments: str, **more: object) -> dict[str, object]:
+    """The entry that the READMEs of the servers from npm show."""
+    return {"command": "npx", "args": ["-y", package, *arguments], **more}
+
+
+def _repository(world: World) -> str:
+    """A repository with one commit and one change that is not committed."""
+    path = world.path / "repository"
+    path.mkdir()
+    git = ("git", "-C", str(path), "-c", "user.name=A. Tester", "-c", "user.email=a@example.org")
+    (path / "file.txt").write_text("first\n")
+    for command in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-q", "-m", "the first commit")):
+        subprocess.run([*git, *command], check=True)
+    (path / "file.txt").write_text("second\n")
+    return str(path)

@@ -25,6 +25,7 @@ from .idle import Idle
 from .incarnation import Incarnation
 from .lifecycle import Event, State
 from .probe import suspect
+from .waiting import Waiting
 
 # A call waits for a retry that is this near, and is told about one that is farther away.
 WAIT_FOR_RETRY_SECONDS = 2.0
@@ -57,7 +58,7 @@ class Slot:
         self.outcomes, self.dropped = Counter[str](), Counter[str]()
         self.listener: Callable[[Message | None], None] = lambda message: None
         self.retry_at = 0.0
-        self._waiting: dict[Exchange, None] = {}
+        self._waiting = Waiting()
         self._alive: set[Incarnation] = set()
         self._restarts = lifecycle.Restarts()
         self._ready_at = 0.0
@@ -95,7 +96,7 @@ class Slot:
         if problem is not None:
             exchange.on_failure(problem)
             return
-        self._waiting[exchange] = None
+        self._waiting.add(exchange)
         self._start_if_idle()
 
     def touch(self) -> None:
@@ -108,8 +109,7 @@ class Slot:
         Returns:
             Whether it may have run.
         """
-        if exchange in self._waiting:
-            del self._waiting[exchange]
+        if self._waiting.leave(exchange):
             return False
         for one in self._alive:
             if one.channel.holds(exchange):
@@ -210,7 +210,7 @@ class Slot:
         if Event.STOP in lifecycle.TRANSITIONS[self.state]:
             self._restarts.forgive()
             self._fire(Event.STOP)
-        self._fail_waiting(problem)
+        self._waiting.fail(problem)
         for one in self._alive:
             one.stop(shutting_down=self._closed is not None)
 
@@ -257,21 +257,20 @@ class Slot:
         self._around.note("ready", incarnation, pid=incarnation.pid, era=session.era, revision=session.revision)
         self.listener(None)
         if incarnation.open:
-            waiting, self._waiting = self._waiting, {}
-            for exchange in waiting:
+            for exchange in self._waiting.take():
                 incarnation.channel.request(exchange, session)
         self._idle.watch()
 
     def on_failing(self, incarnation: Incarnation, problem: McpdError) -> None:
         """Let those who wait for the start share its failure at once."""
         if incarnation is self.current:
-            self._fail_waiting(problem)
+            self._waiting.fail(problem)
 
     def on_unsent(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
         """Take back what was not sent: it waits for the next incarnation, if there is to be one."""
-        self._waiting = {**dict.fromkeys(unsent), **self._waiting}
+        self._waiting.put_back(unsent)
         if self.state is State.STOPPING:
-            self._fail_waiting(self._closed or self._stopping())
+            self._waiting.fail(self._closed or self._stopping())
         elif self._waiting:
             self._start_if_idle()
 
@@ -305,7 +304,7 @@ class Slot:
     def _lost(self, one: Incarnation, problem: McpdError) -> None:
         now, self.problem = trio.current_time(), problem
         if one.session is None:
-            self._fail_waiting(problem)
+            self._waiting.fail(problem)
         ready_seconds = None if one.session is None else now - self._ready_at
         delay = None if problem.final else self._restarts.lost(now, ready_seconds, self._around.jitter())
         if delay is not None:
@@ -315,7 +314,7 @@ class Slot:
         else:
             self._fire(Event.GIVE_UP)
             self.retry_at = now + lifecycle.FAILED_SECONDS
-            self._fail_waiting(again_later(problem, self.server.name, lifecycle.FAILED_SECONDS))
+            self._waiting.fail(again_later(problem, self.server.name, lifecycle.FAILED_SECONDS))
 
     def _on_retry(self) -> None:
         if self.state is not State.BACKOFF:
@@ -348,8 +347,3 @@ class Slot:
         self._around.mover.leave = True
         self._changed.set()
         self._changed = trio.Event()
-
-    def _fail_waiting(self, problem: McpdError) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for exchange in waiting:
-            exchange.on_failure(problem)

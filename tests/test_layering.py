@@ -21,7 +21,7 @@ LAYERS: dict[str, set[str]] = {
     "upstream": {"protocol", "config"} | MOVING,
     "mover": {"stream"},
     "stream": {"mover"},  # as a type
-    **dict.fromkeys(("__init__", "protocol", "config", "timers", "logs", "errors", "demo", "guardian"), set()),
+    **{name: set() for name in ("__init__", "protocol", "config", "timers", "logs", "errors", "demo", "guardian")},
 }  # fmt: skip
 OPEN_TO_ALL = {"errors", "__version__"}
 STAND_ALONE = {"__init__", "errors", "demo", "guardian"}

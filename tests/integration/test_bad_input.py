@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.integration.wire import Wire
     from tests.integration.world import World
 
-PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD = -32700, -32600, -32601
+PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INTERNAL_ERROR = -32700, -32600, -32601, -32603
 MAX_LINE_BYTES = 64 << 20
 CHUNK = b"x" * (4 << 20)
 CALL = b'{"jsonrpc":"2.0","id":%b,"method":"mcpd/call","params":{"server":"demo","tool":"echo","arguments":%b}}\n'
@@ -212,3 +212,35 @@ def test_noise_is_survived(shared_world: World, neighbour: Wire) -> None:
             noisy.write(os.urandom(20_000))
 
     assert shared_world.status()["daemon"]["counters"].get("crashes", 0) == 0
+
+
+METHODS = (
+    "hello", "servers", "tools", "prompts", "resources", "templates", "call", "fetch", "start", "stop", "restart",
+    "status", "logs", "cli", "search", "read",
+)  # fmt: skip
+VALUES = (None, True, -1, 10**30, 1.5, "", "\u0000", "x" * 5000, [], [[]], {}, {"a": {}}, "demo", "../x")
+KEYS = (
+    "server",
+    "tool",
+    "arguments",
+    "handle",
+    "offset",
+    "max_bytes",
+    "limit",
+    "name",
+    "argv",
+    "version",
+    "tail",
+    "_meta",
+)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_parameters_make_the_daemon_stumble(method: str, wire: Wire, neighbour: Wire) -> None:
+    filled = {"server": "demo", "tool": "echo", "arguments": {}, "handle": "r0", "argv": ["tools"], "cwd": "/"}
+    ids = [wire.send(f"mcpd/{method}", {**filled, key: value}) for key in KEYS for value in VALUES]
+
+    answers = [wire.wait(identity) for identity in ids]
+
+    assert [answer for answer in answers if answer.get("error", {}).get("code") == INTERNAL_ERROR] == []
+    assert neighbour.ask("mcpd/status")["daemon"]["counters"].get("crashes", 0) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import stat
 from typing import TYPE_CHECKING
@@ -89,7 +90,7 @@ def test_a_shell_without_a_runtime_directory_finds_the_daemon_by_its_home(world:
 def test_what_a_killed_daemon_has_left_is_in_nobodys_way(world: World) -> None:
     assert world.call("demo", "counter") == "1"
     (pid,) = world.daemons()
-    os.kill(pid, 9)
+    world.signal_daemon(signal.SIGKILL)
     until(lambda: not world.processes())
     assert os.path.exists(world.socket)
 

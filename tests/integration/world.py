@@ -28,11 +28,14 @@ LOOK_SECONDS = 0.01
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], *, seconds: float = PATIENCE_SECONDS) -> T:
-    """Return the first true value of `condition`; the one place where time passes."""
+def until(condition: Callable[[], T], *, seconds: float = PATIENCE_SECONDS, seen: Callable[[], object] = str) -> T:
+    """Return the first true value of `condition`; the one place where time passes.
+
+    `seen` says what there was instead if it never comes.
+    """
     deadline = time.monotonic() + seconds
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {value!r}"
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {value!r} {seen()}"
         time.sleep(LOOK_SECONDS)
     return value
 
@@ -202,7 +205,7 @@ class World:
 
     def wait_empty(self) -> None:
         """Wait until no process is left; nothing may need more than a moment to be gone."""
-        until(lambda: not self.processes(), seconds=5)
+        until(lambda: not self.processes(), seconds=5, seen=lambda: [*map(_command_of, self.processes())])
 
 
 def demo(**more: object) -> dict[str, object]:
@@ -224,6 +227,10 @@ def _toml(value: object) -> str:
         return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
     # Texts, numbers, booleans and lists of them read the same in JSON.
     return json.dumps(value)
+
+
+def _command_of(pid: int) -> str:
+    return _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace")
 
 
 def _read(path: str) -> bytes:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 FROM_PYPI = ("mcp-server-time", "mcp-server-git", "mcp-server-fetch")
 PAGE = "<html><body><h1>A heading</h1><p>Some <b>bold</b> words.</p></body></html>"
-# The first npx of a package downloads it.
-DOWNLOADS = {"timeout": {"start_seconds": 120}}
 PATIENCE_SECONDS = 150.0
 
 
@@ -74,19 +72,17 @@ class _Quiet(SimpleHTTPRequestHandler):
 def real(cache: Path, python: str) -> Iterator[World]:
     """All servers, each started by the first call that needs it."""
     with World(patience_seconds=PATIENCE_SECONDS) as world:
-        npm = {"env": {"npm_config_cache": str(cache / "npm")}, **DOWNLOADS}
+        env = {"npm_config_cache": str(cache / "npm")}
         files = world.path / "files"
         files.mkdir()
         world.configure(
             {
-                "everything": npx("@modelcontextprotocol/server-everything", **npm),
+                "everything": npx("@modelcontextprotocol/server-everything", env=env),
                 "memory": npx(
-                    "@modelcontextprotocol/server-memory",
-                    **DOWNLOADS,
-                    env={**npm["env"], "MEMORY_FILE_PATH": f"{world.path}/memory.jsonl"},
+                    "@modelcontextprotocol/server-memory", env={**env, "MEMORY_FILE_PATH": f"{world.path}/memory.jsonl"}
                 ),
-                "filesystem": npx("@modelcontextprotocol/server-filesystem", str(files), **npm),
-                "sequential-thinking": npx("@modelcontextprotocol/server-sequential-thinking", **npm),
+                "filesystem": npx("@modelcontextprotocol/server-filesystem", str(files), env=env),
+                "sequential-thinking": npx("@modelcontextprotocol/server-sequential-thinking", env=env),
                 "time": {"command": python, "args": ["-m", "mcp_server_time"]},
                 "time-legacy": {"command": python, "args": ["-m", "mcp_server_time"], "protocol": "legacy"},
                 "git": {"command": python, "args": ["-m", "mcp_server_git", "--repository", _repository(world)]},
@@ -101,7 +97,8 @@ def real(cache: Path, python: str) -> Iterator[World]:
 
 def npx(package: str, *arguments: str, **more: object) -> dict[str, object]:
     """The entry that the READMEs of the servers from npm show."""
-    return {"command": "npx", "args": ["-y", package, *arguments], **more}
+    # The first npx of a package downloads it.
+    return {"command": "npx", "args": ["-y", package, *arguments], "timeout": {"start_seconds": 120}, **more}
 
 
 def _repository(world: World) -> str:

@@ -5,12 +5,23 @@ The lock is taken before the event loop is imported, so that a daemon that comes
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 
 from mcpd.downstream.place import CannotListen, Place, check_length, socket_path
+
+LEVELS = ("debug", "info", "warning", "error")
+OPTIONS = {"--config": "config", "--socket": "socket", "--log-level": "log_level", "--ready-fd": "ready_fd"}
+
+
+class Options:
+    """What the command line says."""
+
+    config: str | None = None
+    socket: str | None = None
+    log_level: str = "info"
+    ready_fd: int | None = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,26 +40,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         place.leave()
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def _parse(argv: Sequence[str] | None) -> Options:
+    """Read the options; the parser is loaded only for what is not plainly an option with its value."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    options = Options()
+    for name, value in zip(words[::2], words[1::2], strict=False):
+        if name not in OPTIONS or value.startswith("-") or (name == "--ready-fd" and not value.isdigit()):
+            return _parse_fully(words)
+        setattr(options, OPTIONS[name], int(value) if name == "--ready-fd" else value)
+    if len(words) % 2 or options.log_level not in LEVELS:
+        return _parse_fully(words)
+    return options
+
+
+def _parse_fully(words: list[str]) -> Options:
+    import argparse
+
     parser = argparse.ArgumentParser(prog="mcpd daemon", description="Run the daemon in the foreground.")
     parser.add_argument("--config", metavar="FILE", help="the configuration file")
     parser.add_argument("--socket", metavar="PATH", help="where to listen")
-    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    parser.add_argument("--log-level", default="info", choices=LEVELS)
     parser.add_argument("--ready-fd", type=int, metavar="N", help="a descriptor to write 'ready' to when it listens")
-    return parser.parse_args(argv)
+    return parser.parse_args(words, Options())
 
 
-def _run(options: argparse.Namespace, place: Place) -> int:
+def _run(options: Options, place: Place) -> int:
     import trio
 
     from mcpd.config.load import load
     from mcpd.daemon import Daemon, tell_ready
     from mcpd.errors import first_leaf
-    from mcpd.logs import configure
+    from mcpd.logs import Log
 
-    log, recent, file = configure(options.log_level)
-    config = load(options.config, os.environ)
-    daemon = Daemon(config, options.config, place, log, recent, file)
+    log = Log(options.log_level)
+    daemon = Daemon(load(options.config, os.environ), options.config, place, log)
     status = 0
     try:
         trio.run(daemon.run, lambda: tell_ready(options.ready_fd))
@@ -56,6 +81,8 @@ def _run(options: argparse.Namespace, place: Place) -> int:
         problem = first_leaf(group)
         sys.stderr.write(f"error: {problem}\n")
         status = problem.status
+    finally:
+        log.open()
     return status
 
 

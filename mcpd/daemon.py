@@ -29,13 +29,15 @@ from mcpd.config.model import Config
 from mcpd.downstream.control import Control
 from mcpd.downstream.listener import Listener
 from mcpd.downstream.place import CannotListen, Place, announce
-from mcpd.logs import Carefree, Recent
+from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.eras import EraFile
 
 HEARTBEAT_SECONDS = 5.0
+# Whoever started the daemon waits for an answer, and loading takes a tenth of its start.
+LOG_SECONDS = 0.5
 # The last answers are small, and their readers are local.
 FLUSH_SECONDS = 1.0
 
@@ -43,11 +45,9 @@ FLUSH_SECONDS = 1.0
 class Daemon:
     """One daemon, from the lock it was given to the last process it ended."""
 
-    def __init__(
-        self, config: Config, config_option: str | None, place: Place, log: Any, recent: Recent, file: Carefree
-    ) -> None:
+    def __init__(self, config: Config, config_option: str | None, place: Place, log: Log) -> None:
         self._config, self._config_option = config, config_option
-        self._place, self._log, self._recent, self._log_file = place, log, recent, file
+        self._place, self._log = place, log
         self._stopping = trio.Event()
         self._signals = 0
         self._idle_since = 0.0
@@ -66,6 +66,7 @@ class Daemon:
                     self._build(upstreams, requests)
                     root.start_soon(self._heartbeat)
                     self._open_door(on_ready)
+                    root.start_soon(self._open_log)
                     await self._stopping.wait()
                     await self._stop()
                     requests.cancel_scope.cancel()
@@ -86,7 +87,6 @@ class Daemon:
         self._control = Control(
             broker=self._broker,
             store=self._store,
-            recent=self._recent,
             log=self._log,
             shutdown=self._shutdown,
             reload=self._reload,
@@ -147,6 +147,11 @@ class Daemon:
         self._log.info("config.reloaded", **outcome)
         return outcome
 
+    async def _open_log(self) -> None:
+        """Load the library that writes the log once the first clients have been served."""
+        await trio.sleep(LOG_SECONDS)
+        self._log.open()
+
     # -- now and then ----------------------------------------------------------------------------
 
     async def _heartbeat(self) -> None:
@@ -159,13 +164,12 @@ class Daemon:
         self._keep_place()
         self._store.expire(now)
         self._listener.drop_stalled(now)
-        self._control.counters["log_lines_lost"] = self._log_file.lost
+        self._control.counters["log_lines_lost"] = self._log.lost
         if self._control.connections or any(place.slot.in_flight for place in self._broker.places.values()):
             self._idle_since = now
         limit = self._config.daemon.idle_exit_seconds
         if limit > 0 and now - self._idle_since >= limit:
             self._shutdown()
-
 
     def _keep_place(self) -> None:
         """Listen again if somebody removed the socket; go if the whole folder is gone, as after a logout."""

@@ -1,7 +1,8 @@
 """Where the daemon says what happens: one JSON line per event on stderr, plain text on a terminal.
 
-Event names are `noun.past_verb`, facts are keys. A log that cannot be written (a full disk) is counted
-and never stops anything. The last events are kept for `mcpd logs`.
+Event names are `noun.past_verb`, facts are keys. What is said before `open` is kept and written then: the
+library that writes it is not loaded while the first client waits. A log that cannot be written (a full
+disk) is counted and never stops anything. The last events are kept for `mcpd logs`.
 """
 
 from __future__ import annotations
@@ -11,40 +12,91 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import msgspec
-import structlog
 
 KEPT_EVENTS = 500
+# Of what is said before the log is open; more than this would be a storm.
+EARLY_EVENTS = 1000
 
 
-class Recent:
-    """A processor that keeps the last events, for clients that ask."""
-
-    def __init__(self) -> None:
-        self.events: deque[tuple[float, str]] = deque(maxlen=KEPT_EVENTS)
-        self.followers: set[Callable[[str], None]] = set()
-
-    def __call__(self, _logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        """Keep one event as text."""
-        facts = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "timestamp", "level"))
-        text = f"{event.get('level', 'info')}: {event.get('event')} {facts}".rstrip()
-        self.events.append((time.time(), text))
-        for follower in tuple(self.followers):
-            follower(text)
-        return event
+def iso(seconds: float) -> str:
+    """Return a wall-clock time as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Carefree:
-    """A file for the log that may fail to take it."""
+class Log:
+    """The daemon's log.
 
-    def __init__(self, stream: TextIO) -> None:
+    Attributes:
+        recent: the last events, as (time, text).
+        followers: get the text of every event.
+        lost: how many lines could not be written.
+    """
+
+    def __init__(self, level: str = "info", stream: TextIO = sys.stderr) -> None:
+        self._level = logging.getLevelNamesMapping()[level.upper()]
         self._stream = stream
+        self._early: deque[dict[str, Any]] = deque(maxlen=EARLY_EVENTS)
+        self._logger: Any = None
+        self.recent: deque[tuple[float, str]] = deque(maxlen=KEPT_EVENTS)
+        self.followers: set[Callable[[str], None]] = set()
         self.lost = 0
 
+    def info(self, event: str, **facts: Any) -> None:
+        """Note what happened."""
+        self._say("info", event, facts)
+
+    def warning(self, event: str, **facts: Any) -> None:
+        """Note what an administrator may want to look at."""
+        self._say("warning", event, facts)
+
+    def error(self, event: str, **facts: Any) -> None:
+        """Note a bug of ours."""
+        self._say("error", event, facts)
+
+    def _say(self, level: str, event: str, facts: dict[str, Any]) -> None:
+        if getattr(logging, level.upper()) < self._level:
+            return
+        now = time.time()
+        self._keep(now, level, event, facts)
+        line = {"timestamp": iso(now), "level": level, "event": event, **facts}
+        if self._logger is None:
+            self._early.append(line)
+        else:
+            self._logger.msg(**line)
+
+    def _keep(self, now: float, level: str, event: str, facts: dict[str, Any]) -> None:
+        told = " ".join(f"{key}={value}" for key, value in facts.items() if key != "exc_info")
+        text = f"{level}: {event} {told}".rstrip()
+        self.recent.append((now, text))
+        for follower in tuple(self.followers):
+            follower(text)
+
+    def open(self) -> None:
+        """Load what writes the lines, and write those that were kept. Idempotent."""
+        if self._logger is not None:
+            return
+        import structlog
+
+        encoder = msgspec.json.Encoder(enc_hook=repr)
+        render: Any = structlog.processors.JSONRenderer(serializer=lambda line, **_: encoder.encode(line).decode())
+        if self._stream.isatty():
+            render = structlog.dev.ConsoleRenderer(colors=False)
+        structlog.configure(
+            wrapper_class=structlog.BoundLogger,
+            processors=[structlog.processors.format_exc_info, render],
+            logger_factory=structlog.PrintLoggerFactory(self),  # type: ignore[arg-type]  # it only writes
+            cache_logger_on_first_use=True,
+        )
+        self._logger = structlog.get_logger()
+        while self._early:
+            self._logger.msg(**self._early.popleft())
+
     def write(self, text: str) -> None:
-        """Write a line, or count it as lost."""
+        """Write to the stream, or count the line as lost; what the library calls."""
         try:
             self._stream.write(text)
             self._stream.flush()
@@ -53,28 +105,3 @@ class Carefree:
 
     def flush(self) -> None:
         """Do nothing: every write is flushed."""
-
-
-def configure(level: str, stream: TextIO = sys.stderr) -> tuple[Any, Recent, Carefree]:
-    """Set logging up, once.
-
-    Returns:
-        The logger, the recent events, and the file (which counts what it lost).
-    """
-    recent, file = Recent(), Carefree(stream)
-    encoder = msgspec.json.Encoder(enc_hook=repr)
-    render: Any = structlog.processors.JSONRenderer(serializer=lambda event, **_: encoder.encode(event).decode())
-    if stream.isatty():
-        render = structlog.dev.ConsoleRenderer(colors=False)
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            recent,
-            render,
-        ],
-        logger_factory=structlog.PrintLoggerFactory(file),  # type: ignore[arg-type]  # it only writes
-        cache_logger_on_first_use=False,
-    )
-    return structlog.get_logger(), recent, file

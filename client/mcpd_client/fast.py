@@ -31,6 +31,10 @@ READ_BYTES = 262144
 def main() -> int:
     """Run the command line of this process; the entry point of the script `mcpd`."""
     argv = sys.argv[1:]
+    if argv[:1] == ["daemon"] and is_daemon(argv):
+        from mcpd.__main__ import main as daemon
+
+        return daemon(argv[1:])
     try:
         status = run(argv) if is_plain(argv) and has_standard_files() else None
         if status is None:
@@ -42,6 +46,11 @@ def main() -> int:
         status = 130
     # Taking the interpreter apart would cost a tenth of the whole call, and nothing is left to flush.
     os._exit(status)
+
+
+def is_daemon(argv: list[str]) -> bool:
+    """Whether `mcpd daemon` needs nothing of the full command line: no help, no global option."""
+    return all(word in ("--config", "--socket", "--log-level", "--ready-fd") for word in argv[1::2])
 
 
 def is_plain(argv: list[str]) -> bool:

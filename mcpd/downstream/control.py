@@ -21,7 +21,7 @@ from mcpd.broker.broker import Broker
 from mcpd.broker.call import VIEW_BYTES, Request
 from mcpd.broker.results import ResultStore
 from mcpd.errors import BadRequest, Denied, McpdError
-from mcpd.logs import Recent
+from mcpd.logs import Log, iso
 from mcpd.protocol import bounding, jsonrpc
 
 from . import rows
@@ -112,7 +112,7 @@ class Control:
     Args:
         broker: where calls go.
         store: the kept remainders.
-        recent: the daemon's own last events.
+        log: the daemon's log, and its last events.
         shutdown: begins the graceful stop.
         reload: reads the configuration again and puts it in force.
         started: the wall-clock time of the daemon's start.
@@ -124,8 +124,7 @@ class Control:
         *,
         broker: Broker,
         store: ResultStore,
-        recent: Recent,
-        log: Any,
+        log: Log,
         shutdown: Callable[[], None],
         reload: Callable[[], dict[str, list[str]]],
         started: float,
@@ -137,7 +136,7 @@ class Control:
         self.connections: dict[int, Connection] = {}
         self.counters: Counter[str] = Counter()
         self._lists = Lists(broker)
-        self._tail = Tail(broker, recent)
+        self._tail = Tail(broker, log)
         self._commands = Commands(broker, self._lists)
         kinds = {kind: _decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
         self._methods: dict[str, tuple[Callable[[bytes | Raw], Any], Callable[..., None]]] = {
@@ -259,7 +258,7 @@ class Control:
         daemon = {
             "pid": os.getpid(),
             "version": __version__,
-            "started": rows.iso(self._started),
+            "started": iso(self._started),
             "uptime_seconds": round(time.time() - self._started, 1),
             "socket": self._socket,
             "config": config.file,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import socket
 import stat
@@ -181,8 +180,14 @@ def announce(path: str, environ: Mapping[str, str]) -> None:
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-            json.dump({"socket": path, "pid": os.getpid()}, file)
+            file.write(f'{{"socket": {_quoted(path)}, "pid": {os.getpid()}}}')
         os.replace(temporary, target)
+
+
+def _quoted(text: str) -> str:
+    from _json import encode_basestring_ascii  # the rest of `json` costs the start a few milliseconds
+
+    return encode_basestring_ascii(text)
 
 
 def _check_folder(folder: str) -> None:

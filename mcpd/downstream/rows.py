@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import trio
@@ -12,11 +11,7 @@ import trio
 from mcpd.broker.broker import Broker, Place
 from mcpd.config.model import Server
 from mcpd.errors import McpdError
-
-
-def iso(seconds: float) -> str:
-    """Return a wall-clock time as ISO 8601 in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+from mcpd.logs import iso
 
 
 def _wall(when: float) -> str:

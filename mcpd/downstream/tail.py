@@ -9,9 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcpd.broker.broker import Broker, Place
-from mcpd.logs import Recent
-
-from .rows import iso
+from mcpd.logs import Log, iso
 
 MAX_LINES = 5000
 
@@ -27,8 +25,8 @@ class LogParams(Struct):
 class Tail:
     """Reads the rings of stderr and the daemon's own events, with secrets taken out."""
 
-    def __init__(self, broker: Broker, recent: Recent) -> None:
-        self._broker, self._recent = broker, recent
+    def __init__(self, broker: Broker, log: Log) -> None:
+        self._broker, self._log = broker, log
 
     def lines(self, p: LogParams) -> dict[str, list[dict[str, Any]]]:
         """Return the last lines, oldest first.
@@ -39,7 +37,7 @@ class Tail:
         found: list[tuple[float, dict[str, Any]]] = []
         for place in self._places(p.server):
             found += self._of(place)
-        for when, text in self._recent.events:
+        for when, text in self._log.recent:
             if _concerns(text, p.server):
                 found.append((when, _line(when, p.server or "mcpd", "daemon", text)))
         found.sort(key=lambda line: line[0])
@@ -72,8 +70,8 @@ class Tail:
             if _concerns(text, server):
                 tell(_line(time.time(), server or "mcpd", "daemon", text))
 
-        self._recent.followers.add(on_event)
-        return lambda: self._recent.followers.discard(on_event)
+        self._log.followers.add(on_event)
+        return lambda: self._log.followers.discard(on_event)
 
     def _follow(self, place: Place, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         slot, name = place.slot, place.server.name

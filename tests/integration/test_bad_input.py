@@ -215,10 +215,25 @@ def test_noise_is_survived(shared_world: World, neighbour: Wire) -> None:
 
 
 METHODS = (
-    "hello", "servers", "tools", "prompts", "resources", "templates", "call", "fetch", "start", "stop", "restart",
-    "status", "logs", "cli", "search", "read",
+    "hello", "servers", "tools", "prompts", "resources", "templates", "call", "fetch",
+    "start", "stop", "status", "logs", "cli", "search", "read",
 )  # fmt: skip
-VALUES = (None, True, -1, 10**30, 1.5, "", "\u0000", "x" * 5000, [], [[]], {}, {"a": {}}, "demo", "../x")
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    10**30,
+    1.5,
+    "",
+    "\u0000",
+    "x" * 5000,
+    [],
+    [[]],
+    {},
+    {"a": {}},
+    "demo",
+    "../x",
+)
 KEYS = (
     "server",
     "tool",

@@ -102,7 +102,7 @@ def test_what_is_kept_for_a_client_that_does_not_read_is_bounded(world: World) -
             slow.send_call("big", {"n": 2 * MIB}, max_bytes=16 * MIB)
 
         # Nothing more is asked of the server for a client that does not read, and so the counts stand still.
-        seen = []
+        seen: list[object] = []
         while len(seen) < 20 or seen[-20:] != [seen[-1]] * 20:
             seen.append(other.row().get("outcomes"))
         assert other.ask("mcpd/status")["daemon"]["rss_bytes"] < 256 * MIB

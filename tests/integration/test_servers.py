@@ -64,6 +64,20 @@ def test_a_stop_lets_a_call_finish_and_the_next_one_waits_for_the_next_start(wor
     assert world.row("demo")["incarnation"] == 2
 
 
+def test_restarts_that_come_together_all_come_to_an_end(world: World) -> None:
+    assert world.call("demo", "counter") == "1"
+    with world.connect() as wire:
+        ids = [wire.send("mcpd/restart", {"server": "demo"}) for _ in range(5)]
+
+        outcomes = ["result" if "result" in (answer := wire.wait(one)) else answer["error"]["code"] for one in ids]
+
+    assert "result" in outcomes
+    # Whoever finds it being stopped by another one may be told just that.
+    assert set(outcomes) <= {"result", 24}
+    assert world.call("demo", "counter") == "1"
+    assert len(world.processes("demo.py")) == 1
+
+
 def test_a_server_that_exits_at_once_shows_its_status_and_its_last_words(world: World) -> None:
     world.configure({"broken": shell(BROKEN), "demo": None})
 

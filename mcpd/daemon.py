@@ -28,7 +28,7 @@ from mcpd.config.load import load
 from mcpd.config.model import Config
 from mcpd.downstream.control import Control
 from mcpd.downstream.listener import Listener
-from mcpd.downstream.place import CannotListen, Place, announce
+from mcpd.downstream.place import CannotListen, Place, announce, home_of
 from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
@@ -191,7 +191,10 @@ def state_folder() -> str:
     """Return the folder for what is kept between runs."""
     from platformdirs import user_state_path
 
-    return str(user_state_path("mcpd", appauthor=False))
+    try:
+        return str(user_state_path("mcpd", appauthor=False))
+    except RuntimeError:  # there is no home, and nothing to keep
+        return f"{home_of(os.environ)}/.local/state/mcpd"
 
 
 def tell_ready(fd: int | None) -> None:

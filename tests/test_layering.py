@@ -38,7 +38,10 @@ IMPURE = {"trio", "socket", "os", "time", "random", "logging", "structlog"}
 
 CONSTRUCTED = {"Broker", "Control", "EraFile", "Listener", "Mover", "ResultStore", "Surroundings", "Timers"}
 
-CLIENT_COMMANDS = {"cli/main.py": "run_daemon", "cli/more.py": "_demo_server", "cli/config.py": "_config"}
+# The commands daemon (twice: at once, and after global options), demo-server and config.
+CLIENT_COMMANDS = {
+    "fast.py": "main", "cli/main.py": "run_daemon", "cli/more.py": "_demo_server", "cli/config.py": "_config",
+}  # fmt: skip
 
 
 def imports(tree: ast.AST, package: tuple[str, ...]) -> Iterator[tuple[str, str]]:

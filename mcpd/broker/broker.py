@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 
@@ -26,6 +27,12 @@ from .results import ResultStore
 OVERLOADED_RETRY_SECONDS = 1.0
 
 
+# What servers say to a call of a tool that they do not have.
+_NO_SUCH_TOOL = (jsonrpc.INVALID_PARAMS, jsonrpc.METHOD_NOT_FOUND)
+# An error must not be held back for long to be explained better.
+EXPLAIN_SECONDS = 2.0
+
+
 class Place:
     """One configured upstream with all that belongs to it.
 
@@ -35,7 +42,7 @@ class Place:
     """
 
     def __init__(self, server: Server, around: Surroundings, store: ResultStore) -> None:
-        self.server, self.timers, self.store = server, around.timers, store
+        self.server, self.timers, self.store, self._around = server, around.timers, store, around
         self.slot = Slot(server, around)
         self.admission: Admission[Call] = Admission(server.limits.in_flight)
         self.catalog = Catalog(self.slot, functools.partial(_start, around.nursery), server.tools)
@@ -75,12 +82,31 @@ class Place:
 
     def refusal(self, call: Call, error: Raw) -> bytes | None:
         """Return a better error than the upstream's for a tool that it does not have."""
-        listing = self.catalog.known("tools")
-        if listing is None or call.tool in listing.names:
-            return None
-        if jsonrpc.read_error(error).code not in (jsonrpc.INVALID_PARAMS, jsonrpc.METHOD_NOT_FOUND):
+        listing = self.catalog.tools
+        if listing is None or call.tool in listing.names or jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
             return None
         return msgspec.json.encode(self.unknown_tool(call.tool).to_error())
+
+    def explains(self, call: Call, error: Raw) -> bool:
+        """Whether the list has to be fetched first to say what an error means; the call hears of it then."""
+        if self.catalog.tools is not None or jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
+            return False
+        self._around.mover.leave = True
+        self._around.nursery.start_soon(self._explain, call, error)
+        return True
+
+    async def _explain(self, call: Call, error: Raw) -> None:
+        with trio.move_on_after(EXPLAIN_SECONDS):
+            await trio.lowlevel.checkpoint()
+            with contextlib.suppress(McpdError):
+                await self.catalog.listing("tools")
+        self._around.mover.batch(lambda: call.refused(error, self.refusal(call, error)))
+
+    def denied(self, tool: str) -> Denied:
+        """Return the error for a tool that the entry denies."""
+        name = self.server.name
+        why = f"tool '{tool[:200]}' of server '{name}' is denied by its entry"
+        return Denied(why, server=name, may_have_run=False)
 
     def unknown_tool(self, tool: str) -> UnknownTool:
         """Return the error for a tool that is not listed, with the names that are near."""
@@ -174,8 +200,7 @@ class Broker:
             raise ShuttingDown("the daemon is stopping", server=request.server, may_have_run=False)
         tool, catalog = request.tool, place.catalog
         if not catalog.allows(tool):
-            name = request.server
-            raise Denied(f"tool '{tool[:200]}' of server '{name}' is denied by its entry", server=name)
+            raise place.denied(tool)
         if client.key not in place.clients:
             place.use(client.key)
         call = Call(place, client, request_id, request, self._around.mover.time())

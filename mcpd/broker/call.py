@@ -76,6 +76,9 @@ class Place(Protocol):
     def release(self, key: Hashable) -> None:
         """Give a client's place back."""
 
+    def explains(self, call: Call, error: Raw) -> bool:
+        """Whether the call will be told later what an error means, by `refused`."""
+
     def refusal(self, call: Call, error: Raw) -> bytes | None:
         """Return the error to give instead of the upstream's own, or None to pass that on."""
 
@@ -217,13 +220,18 @@ class Call(Exchange):
         self._client.answered(self, parts)
 
     def on_error(self, error: Raw) -> None:
-        """Pass the upstream's own error on."""
-        body = self._place.refusal(self, error)
-        self.passed_on = body is None
+        """Pass the upstream's own error on, unless we know better."""
         if self._place.slot.server.on_rpc_error == "retire":
             self._place.slot.retire_number(self.incarnation)
-        self._finish("failed")
-        self._client.refused(self, bytes(error) if body is None else body)
+        if not self._place.explains(self, error):
+            self.refused(error, self._place.refusal(self, error))
+
+    def refused(self, error: Raw, instead: bytes | None) -> None:
+        """Tell the client the upstream's error, or what we say `instead`."""
+        if not self.over:
+            self.passed_on = instead is None
+            self._finish("failed")
+            self._client.refused(self, bytes(error) if instead is None else instead)
 
     def on_failure(self, problem: McpdError) -> None:
         """Tell the client what went wrong on our side."""

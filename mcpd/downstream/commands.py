@@ -134,6 +134,8 @@ class Commands:
             McpdError: The server cannot be had, or has no such tool.
         """
         place = self._broker.resolve(command.server)
+        if not place.catalog.allows(command.tool):
+            raise place.denied(command.tool)
         with trio.move_on_after(command.timeout_seconds or float("inf")) as limit:
             await place.slot.ready()
         if limit.cancelled_caught:

@@ -89,7 +89,7 @@ class Connection:
         try:
             message = jsonrpc.decode_request(line)
         except NotJsonRpc as problem:
-            self._refuse(b"null", jsonrpc.PARSE_ERROR, f"not a JSON-RPC message: {problem}")
+            self._refuse(self._id_of(line), jsonrpc.PARSE_ERROR, f"not a JSON-RPC message: {problem}")
             return
         request_id = bytes(message.id)
         if not message.method:
@@ -125,9 +125,14 @@ class Connection:
 
     def _too_long(self, frame: Overlong) -> None:
         problem = TooLarge(f"a line is longer than {MAX_LINE_BYTES} bytes")
-        request_id = jsonrpc.guess_id(frame.head, whole=False) or b"null"
+        request_id = self._id_of(frame.head, whole=False)
         self.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
         self._leave_when_done()
+
+    def _id_of(self, line: bytes, *, whole: bool = True) -> bytes:
+        """Return the id of a line that cannot be read; null if it shows none, or that of another request."""
+        found = jsonrpc.guess_id(line, whole=whole, strings=True)
+        return b"null" if found is None or found in self.calls else found
 
     def _refuse(self, request_id: bytes, code: int, message: str) -> None:
         self.send(jsonrpc.refusal(request_id, jsonrpc.error_body(code, message)))

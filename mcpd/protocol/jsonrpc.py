@@ -78,19 +78,19 @@ def decode_request(line: bytes) -> Request:
 
 
 # The id of a line that cannot be decoded as a whole: a member of the outermost object, at either end.
-_FIRST = re.compile(rb'\s*\{[^{}\[\]]*?"id"\s*:\s*(\d{1,18})\s*[,}]')
-_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,[^{}\[\]]*)?\}\s*$')
+_FIRST = re.compile(rb'\s*\{[^{}\[\]]*?"id"\s*:\s*(\d{1,18}|"[^"\\\x00-\x1f\x80-\xff]{1,64}")\s*[,}]')
+_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\\x00-\x1f\x80-\xff]{1,64}")\s*(?:,[^{}\[\]]*)?\}\s*$')
 
 
-def guess_id(line: bytes | bytearray, *, whole: bool = True) -> bytes | None:
-    """Find the id of a line that cannot be decoded: its digits, or None.
+def guess_id(line: bytes | bytearray, *, whole: bool = True, strings: bool = False) -> bytes | None:
+    """Find the id of a line that cannot be decoded: a number, with `strings` also a plain string; or None.
 
     What looks like an id inside the result must not be taken for it. `whole`: the line's end is there.
     """
     found = _FIRST.match(bytes(line[:256]))
     if found is None and whole:
         found = _LAST.search(bytes(line[-64:]))
-    return found[1] if found else None
+    return found[1] if found and (strings or found[1][:1] != b'"') else None
 
 
 def request(request_id: bytes, method: bytes, params: bytes) -> bytes:

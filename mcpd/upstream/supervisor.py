@@ -183,8 +183,9 @@ class Slot:
         self._begin_stop(problem)
 
     async def closed(self) -> None:
-        """Wait until nothing of it is left."""
-        while self._alive:
+        """Wait until nothing is left of what runs now."""
+        doomed = set(self._alive)  # a call that waited may have begun the next one
+        while doomed & self._alive:
             await self._changed.wait()
 
     def kill(self) -> None:

@@ -55,7 +55,7 @@ def test_a_read_only_state_directory_costs_nothing_but_the_state(world: World) -
 
     assert (done.status, done.out, done.err) == (0, "hi\n", "")
     assert os.listdir(state) == []
-    assert "daemon.ready" in (world.path / "run/mcpd/daemon.log").read_text()
+    until(lambda: "daemon.ready" in (world.path / "run/mcpd/daemon.log").read_text())
 
 
 def test_a_socket_path_that_is_too_long_is_explained_and_nothing_is_started(world: World) -> None:

@@ -6,7 +6,9 @@ The lock is taken before the event loop is imported, so that a daemon that comes
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import zlib
 from collections.abc import Sequence
 
 from mcpd.downstream.place import CannotListen, Place, check_length, socket_path
@@ -64,7 +66,20 @@ def _parse_fully(words: list[str]) -> Options:
     return parser.parse_args(words, Options())
 
 
+def _start_guardian(place: Place) -> tuple[int, int, tuple[int, socket.socket] | None]:
+    """Start it now: it gets ready, and ends what a dead daemon has left, while the event loop is loaded."""
+    from mcpd.upstream.launch import launch
+
+    scope = zlib.crc32(f"{os.getuid()} {os.path.realpath(place.path)}".encode()) & 0xFFFFFF
+    instance = int.from_bytes(os.urandom(4), "big") & 0x3FFFFF
+    try:
+        return scope, instance, launch(scope, instance)
+    except OSError:
+        return scope, instance, None  # the first start of a server tries again, and says why
+
+
 def _run(options: Options, place: Place) -> int:
+    guardian = _start_guardian(place)
     import trio
 
     from mcpd.config.load import load
@@ -73,7 +88,7 @@ def _run(options: Options, place: Place) -> int:
     from mcpd.logs import Log
 
     log = Log(options.log_level)
-    daemon = Daemon(load(options.config, os.environ), options.config, place, log)
+    daemon = Daemon(load(options.config, os.environ), options.config, place, log, guardian)
     status = 0
     try:
         trio.run(daemon.run, lambda: tell_ready(options.ready_fd))

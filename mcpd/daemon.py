@@ -11,10 +11,12 @@ their ladders in parallel, clients are told. A second signal kills instead of wa
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import random
 import signal
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -29,11 +31,14 @@ from mcpd.config.model import Config
 from mcpd.downstream.control import Control
 from mcpd.downstream.listener import Listener
 from mcpd.downstream.place import CannotListen, Place, announce, home_of
+from mcpd.guardian import adopt_orphans
 from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.eras import EraFile
+from mcpd.upstream.guard import Guard
+from mcpd.upstream.stdio import open_stdio
 
 HEARTBEAT_SECONDS = 5.0
 # Whoever started the daemon waits for an answer, and loading takes a tenth of its start.
@@ -42,12 +47,16 @@ LOG_SECONDS = 0.5
 FLUSH_SECONDS = 1.0
 
 
+# The numbers of this place and this daemon in the marks of its processes, and a guardian that runs already.
+EarlyGuardian = tuple[int, int, tuple[int, socket.socket] | None]
+
+
 class Daemon:
     """One daemon, from the lock it was given to the last process it ended."""
 
-    def __init__(self, config: Config, config_option: str | None, place: Place, log: Log) -> None:
+    def __init__(self, config: Config, config_option: str | None, place: Place, log: Log, guardian: EarlyGuardian) -> None:
         self._config, self._config_option = config, config_option
-        self._place, self._log = place, log
+        self._place, self._log, self._guardian = place, log, guardian
         self._stopping = trio.Event()
         self._signals = 0
         self._idle_since = 0.0
@@ -74,6 +83,8 @@ class Daemon:
         self._mover.close()
 
     def _build(self, upstreams: trio.Nursery, requests: trio.Nursery) -> None:
+        scope, instance, early = self._guardian
+        self._guard = Guard(self._mover, self._timers, self._log, scope, instance, early)
         around = Surroundings(
             mover=self._mover,
             timers=self._timers,
@@ -82,6 +93,7 @@ class Daemon:
             jitter=random.random,
             log=self._log,
             eras=EraFile(os.path.join(state_folder(), "eras.json")),
+            spawn=functools.partial(open_stdio, self._guard),
         )
         self._broker = Broker(self._config, around, self._store)
         self._control = Control(
@@ -125,6 +137,7 @@ class Daemon:
         with trio.move_on_after(FLUSH_SECONDS):
             await self._listener.flushed()
         self._mover.batch(self._listener.drop_all)
+        self._guard.close()
         self._place.leave()
         self._log.info("daemon.stopped")
 
@@ -151,6 +164,7 @@ class Daemon:
         """Load the library that writes the log once the first clients have been served."""
         await trio.sleep(LOG_SECONDS)
         self._log.open()
+        adopt_orphans()  # should the guardian die, what it looked after comes to us
 
     # -- now and then ----------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ LAYERS: dict[str, set[str]] = {
     "daemon": {"downstream", "broker", "upstream", "config", "logs"} | MOVING,
     "downstream": {"broker", "protocol", "config", "logs"} | MOVING,
     "broker": {"upstream", "protocol", "config"} | MOVING,
-    "upstream": {"protocol", "config"} | MOVING,
+    "upstream": {"protocol", "config", "guardian"} | MOVING,
     "mover": {"stream"},
     "stream": {"mover"},  # as a type
     **{name: set() for name in ("__init__", "protocol", "config", "timers", "logs", "errors", "demo", "guardian")},

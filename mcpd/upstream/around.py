@@ -15,7 +15,7 @@ from mcpd.mover import Mover
 from mcpd.timers import Timers
 
 from . import channel
-from .stdio import Owner, Ring, StdioTransport
+from .stdio import Owner, Ring
 
 
 class Log(Protocol):
@@ -68,7 +68,7 @@ class Transport(channel.Transport, Protocol):
 class Spawn(Protocol):
     """Starts a process and its transport."""
 
-    def __call__(
+    async def __call__(
         self, mover: Mover, timers: Timers, owner: Owner, ring: Ring, launch: Launch, max_bytes: int, framing: str
     ) -> Transport:
         """Start; raises ServerUnavailable."""
@@ -89,7 +89,7 @@ class Surroundings:
     jitter: Callable[[], float]
     log: Log
     eras: Eras
-    spawn: Spawn = StdioTransport
+    spawn: Spawn
 
     def expanded(self, server: Server) -> Launch:
         """Return what to start.

@@ -144,7 +144,7 @@ class Incarnation:
     async def _agree(self, known_era: str | None) -> Session | None:
         """Negotiate; None if it was asked to stop meanwhile."""
         try:
-            self._spawn()
+            await self._spawn()
         except ServerUnavailable as problem:
             raise final(self._start_failed(problem.message)) from None
         patience = min(PROBE_SECONDS, self.server.timeout.start_seconds / 2)
@@ -178,7 +178,7 @@ class Incarnation:
             self.costly_probe = True
             asked.clear()
             await self._end()
-            self._spawn()
+            await self._spawn()
             return None
         if step.method is not None:
             question = Question(step.method, step.params, self.nudge)
@@ -200,12 +200,14 @@ class Incarnation:
             return Ended()
         return Silence()
 
-    def _spawn(self) -> None:
+    async def _spawn(self) -> None:
         launch, server = self._launch, self.server
         if launch is None:
             raise ServerUnavailable("it was not said what to start")
         around, limit = self._around, server.limits.message_bytes
-        self._transport = around.spawn(self._mover, around.timers, self, self.ring, launch, limit, server.framing)
+        self._transport = await around.spawn(
+            self._mover, around.timers, self, self.ring, launch, limit, server.framing
+        )
         self.channel.attach(self._transport)
 
     async def _how_it_ended(self) -> str:

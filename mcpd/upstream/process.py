@@ -1,9 +1,9 @@
-"""A server's process: started in its own session, ended by a ladder that leaves nothing of its group.
+"""A server's process: started by the guardian, ended by a ladder that leaves nothing of it.
 
-The ladder: the owner has closed stdin; `eof_seconds`; SIGTERM to the group; `term_seconds`; SIGKILL to
-the group, also when the leader left by itself; reap. The group is swept while the leader is unreaped:
-its pid, hence the group's id, cannot have been recycled. Waits are on a pidfd, because a grandchild may
-hold the pipes open, and each has a deadline.
+The ladder: the owner has closed stdin; `eof_seconds`; SIGTERM to the group; `term_seconds`; then the
+guardian kills the group, the subtree and what has escaped to it, also when the leader left by itself, and
+reaps. The leader stays unreaped until then: its pid, hence the group's id, cannot have been recycled.
+Waits are on a pidfd, because a grandchild may hold the pipes open, and each has a deadline.
 """
 
 from __future__ import annotations
@@ -13,72 +13,69 @@ import errno
 import fcntl
 import os
 import signal
-import subprocess
-from collections.abc import Mapping, Sequence
 
 import trio
 
+from mcpd.config.expand import Launch
 from mcpd.errors import ServerUnavailable
+from mcpd.guardian import END_SECONDS
+
+from .guard import Guard
 
 # What a server writes in one go; the default of 64 KiB makes large answers a third slower.
 PIPE_BYTES = 1 << 18
-# SIGKILL needs a moment; what survives it is stuck inside the kernel and cannot be waited for.
-KILL_SECONDS = 2.0
+# The last step: what survives SIGKILL so long is stuck inside the kernel and cannot be waited for.
+KILL_SECONDS = END_SECONDS + 1.0
 
 
 class Process:
-    """A running server: its pid, a pidfd, and the parent's ends of its three pipes.
+    """A running server.
 
-    The pipes belong to whoever takes them; the pidfd is closed by `end`.
+    Attributes:
+        pid: of the leader.
+        pidfd: of the leader; closed by `end`.
+        stdin, stdout, stderr: our ends of its pipes, which belong to whoever takes them.
+        status: how it ended, for people: `exit status 7`, `signal SIGKILL`; None until then.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:
-        """Start `argv`, which must name the file to execute with its path.
+    def __init__(self, guard: Guard, pid: int, pidfd: int, pipes: tuple[int, int, int]) -> None:
+        self._guard, self._deaths = guard, guard.deaths
+        self.pid, self.pidfd = pid, pidfd
+        self.stdin, self.stdout, self.stderr = pipes
+        self.status: str | None = None
+        self._ended = False
+
+    @classmethod
+    async def start(cls, guard: Guard, launch: Launch) -> Process:
+        """Start a server.
 
         Raises:
             ServerUnavailable: The system refuses to run it, with its reason.
         """
+        (in_r, in_w), (out_r, out_w), (err_r, err_w) = pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
+        for reader, _ in pipes:
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        ours = (in_w, out_r, err_r)
         try:
-            # On the main thread, so that vfork is used and no idle worker thread ends what it forked.
-            self._popen = subprocess.Popen(  # noqa: S603  # running configured commands is the purpose
-                argv,
-                env=env,
-                cwd=cwd,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-                pipesize=PIPE_BYTES,
-            )
-        except (OSError, ValueError) as problem:
-            raise ServerUnavailable(_why_not(argv[0], cwd, problem)) from None
-        self.pid = self._popen.pid
-        self.pidfd = os.pidfd_open(self.pid)
-        self.stdin, self.stdout, self.stderr = (
-            _take(self._popen.stdin),
-            _take(self._popen.stdout),
-            _take(self._popen.stderr),
-        )
-
-    @property
-    def status(self) -> str | None:
-        """How it ended, for people: `exit status 7`, `signal SIGKILL`; None while it runs or is unreaped."""
-        code = self._popen.returncode
-        if code is None:
-            return None
-        if code < 0:
-            with contextlib.suppress(ValueError):
-                return f"signal {signal.Signals(-code).name}"
-            return f"signal {-code}"
-        return f"exit status {code}"
+            pid, pidfd = await guard.spawn(launch.argv, launch.env, launch.cwd, (in_r, out_w, err_w))
+            return cls(guard, pid, pidfd, ours)
+        except BaseException as problem:
+            for fd in ours:
+                os.close(fd)
+            if isinstance(problem, OSError):
+                raise ServerUnavailable(_why_not(launch, problem)) from None
+            raise
+        finally:
+            for fd in (in_r, out_w, err_w):
+                os.close(fd)
 
     async def exited(self) -> None:
         """Wait until the leader has exited; it stays unreaped."""
-        if self._popen.returncode is None:
-            await trio.lowlevel.wait_readable(self.pidfd)
-        else:
+        if self._ended:
             await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.wait_readable(self.pidfd)
 
     async def exits_within(self, seconds: float) -> bool:
         """Wait for the leader's exit, but not longer than that; say whether it came."""
@@ -92,38 +89,50 @@ class Process:
         self._signal(signal.SIGKILL)
 
     async def end(self, eof_seconds: float, term_seconds: float) -> None:
-        """Go down the ladder until nothing of the group is left, and reap.
+        """Go down the ladder until nothing is left, and reap.
 
         Stdin should be closed and the outputs be drained by their owner meanwhile. Takes at most
         `eof_seconds + term_seconds + KILL_SECONDS`, also when cancelled. Idempotent.
         """
-        if self._popen.returncode is not None:
+        if self._ended:
             return
-        with trio.CancelScope(shield=True):
+        with trio.move_on_after(eof_seconds + term_seconds + KILL_SECONDS, shield=True):
             if not await self.exits_within(eof_seconds):
                 self._signal(signal.SIGTERM)
                 await self.exits_within(term_seconds)
+            self._ended = True
             self._signal(signal.SIGKILL)
-            if await self.exits_within(KILL_SECONDS):
-                self._popen.wait()
+            self.status = _text(await self._guard.end(self.pid) if self._is_guarded else None)
+        self._ended = True
         trio.lowlevel.notify_closing(self.pidfd)
         os.close(self.pidfd)
 
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether the guardian that has started it still lives."""
+        return self._deaths == self._guard.deaths
+
     def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        # Without its guardian the leader may have been reaped, and its number be somebody else's.
+        if self._is_guarded:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
 
-def _take(file: object) -> int:
-    """Take a pipe's descriptor out of its file object."""
-    fd = os.dup(file.fileno())  # type: ignore[attr-defined]  # a pipe, as it was asked for
-    file.close()  # type: ignore[attr-defined]  # as above
-    fcntl.fcntl(fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
-    return fd
+def _text(status: int | None) -> str:
+    """Say how a process ended, by its wait status."""
+    if status is None:
+        return "its end was not seen"
+    if not os.WIFSIGNALED(status):
+        return f"exit status {os.WEXITSTATUS(status)}"
+    number = os.WTERMSIG(status)
+    with contextlib.suppress(ValueError):
+        return f"signal {signal.Signals(number).name}"
+    return f"signal {number}"
 
 
-def _why_not(command: str, cwd: str, problem: OSError | ValueError) -> str:
-    if isinstance(problem, OSError) and problem.errno == errno.ENOENT and not os.path.isdir(cwd):
-        return f"cannot run {command}: its working directory {cwd} does not exist"
-    reason = os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno else str(problem)
-    return f"cannot run {command}: {reason.lower()}"
+def _why_not(launch: Launch, problem: OSError) -> str:
+    reason = os.strerror(problem.errno or errno.EIO).lower()
+    if problem.filename == launch.cwd:
+        return f"cannot run {launch.argv[0]} in {launch.cwd}: {reason}"
+    return f"cannot run {launch.argv[0]}: {reason}"

@@ -21,6 +21,7 @@ from mcpd.mover import Mover
 from mcpd.protocol.framing import FrameDecoder, Overlong, encode_frame
 from mcpd.timers import Timers
 
+from .guard import Guard
 from .process import Process
 
 # Last words travel through a pipe whose writer is gone: they are there already.
@@ -102,24 +103,18 @@ class StdioTransport:
     """
 
     def __init__(
-        self, mover: Mover, timers: Timers, owner: Owner, ring: Ring, launch: Launch, max_bytes: int, framing: str
+        self, process: Process, mover: Mover, timers: Timers, owner: Owner, ring: Ring, max_bytes: int, framing: str
     ) -> None:
-        """Start the process.
-
-        Raises:
-            ServerUnavailable: It cannot be run.
-        """
-        self.process = Process(launch.argv, launch.env, launch.cwd)
+        self.process = process
         self.over = False
         self.problem: Exception | None = None
         self._mover, self._timers, self._owner = mover, timers, owner
         self._decoder = FrameDecoder(max_bytes)
         # What a server writes says nothing about what it can read.
         self._framing = "content-length" if framing == "content-length" else "newline"
-        p = self.process
-        self._out = mover.open(p.stdout, p.stdin, self._on_bytes, self._on_end, self._on_crash)
-        self._err = mover.open(p.stderr, None, ring.append, lambda _: None, lambda _: None)
-        mover.listen(p.pidfd, self._on_exit)
+        self._out = mover.open(process.stdout, process.stdin, self._on_bytes, self._on_end, self._on_crash)
+        self._err = mover.open(process.stderr, None, ring.append, lambda _: None, lambda _: None)
+        mover.listen(process.pidfd, self._on_exit)
 
     @property
     def pid(self) -> int:
@@ -196,3 +191,22 @@ class StdioTransport:
         if (last := self._decoder.finish()) is not None:
             self._owner.on_line(last)
         self._owner.on_over()
+
+
+async def open_stdio(
+    guard: Guard,
+    mover: Mover,
+    timers: Timers,
+    owner: Owner,
+    ring: Ring,
+    launch: Launch,
+    max_bytes: int,
+    framing: str,
+) -> StdioTransport:
+    """Start a server and return its transport.
+
+    Raises:
+        ServerUnavailable: It cannot be run.
+    """
+    process = await Process.start(guard, launch)
+    return StdioTransport(process, mover, timers, owner, ring, max_bytes, framing)

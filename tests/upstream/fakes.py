@@ -302,7 +302,7 @@ class World:
             raise self.no_launch
         return Launch(argv=("/fake",), env={}, cwd="/", secrets=frozenset())
 
-    def _spawn(
+    async def _spawn(
         self, mover: Mover, timers: Timers, owner: Owner, ring: Ring, launch: Launch, max_bytes: int, framing: str
     ) -> FakeServer:
         script = self.scripts[min(self.spawns, len(self.scripts) - 1)]

@@ -1,0 +1,352 @@
+"""The guardian: a fork server that ends every server it has started when the daemon is gone.
+
+    python -I -S guardian.py FD SCOPE INSTANCE
+
+A single thread, the standard library only, nothing of mcpd. It is a child subreaper, so that whatever a
+server forks and forgets comes to it; each server gets its own session, SIGKILL should the guardian die, and
+an inherited mark that survives `setsid`, a double fork, and `execve` with an empty environment: the soft
+limit of RLIMIT_RTTIME, which bounds real-time threads only and is set to tens of thousands of years.
+
+At its start it ends what carries the mark of an earlier daemon of the same place; when the daemon's end of
+its socket closes, however the daemon ended, it ends everything below it and then itself.
+
+Frames, both ways: four bytes of length, then `marshal`. To it: `("spawn", n, argv, env, cwd, server)` with
+three descriptors, `("end", n, pid)`. From it: `("spawned", n, pid)` with a pidfd, `("failed", n, errno, what)`,
+`("ended", n, wait status or None)`.
+"""
+
+import array
+import contextlib
+import marshal
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
+
+RLIMIT_RTTIME = 15
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+# Highest bit that a limit may have, 24 bits of place, 22 of daemon, 14 of server.
+MARK = 1 << 61
+GUARDIAN = 0x3FFF
+# What is killed is gone in a moment, or stuck inside the kernel.
+END_SECONDS = 5.0
+STEP_SECONDS = 0.005
+HEAD_BYTES = 4
+
+
+# -- processes; the daemon uses these, too --------------------------------------------------------------
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an attribute of this process."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the process that orphans below this one come to."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def mark_of(scope: int, instance: int, server: int) -> int:
+    """Return the limit that marks the processes of one server of one daemon of one place."""
+    return MARK | scope << 36 | instance << 14 | server
+
+
+def read_mark(pid: int) -> int:
+    """Return the mark of a process, or 0."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/limits", "rb") as file:
+        for line in file:
+            if line.startswith(b"Max realtime timeout"):
+                return int(line.split()[3])
+    return 0
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process, zombies too."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return everything below a process, in the order of a walk."""
+    found, todo = [], children(pid)
+    while todo:
+        one = todo.pop()
+        found.append(one)
+        todo += children(one)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
+
+
+def kill(pid: int) -> None:
+    """SIGKILL one process."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_marked(pid: int, is_ours) -> None:  # type: ignore[no-untyped-def]  # typing would cost the guardian memory
+    """SIGKILL a process if its mark is one of ours, also if its pid is somebody else's by now."""
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if is_ours(read_mark(pid)):
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+    finally:
+        os.close(fd)
+
+
+def sweep_dead(scope: int, instance: int) -> None:
+    """End what earlier daemons of this place have left behind; the lock says that they are dead."""
+
+    def is_left_behind(mark: int) -> bool:
+        return mark >> 36 == (MARK >> 36 | scope) and mark >> 14 & 0x3FFFFF != instance
+
+    end = time.monotonic() + END_SECONDS
+    while time.monotonic() < end:
+        left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_left_behind(read_mark(pid))]
+        left = [pid for pid in left if pid != os.getpid() and is_alive(pid)]
+        if not left:
+            return
+        for pid in left:
+            kill_marked(pid, is_left_behind)
+        time.sleep(STEP_SECONDS)
+
+
+# -- one server ---------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A server that was started: its leader and its mark; `ends_at` once it is being ended."""
+
+    def __init__(self, pid: int, mark: int) -> None:
+        self.pid, self.mark = pid, mark
+        self.request = 0
+        self.ends_at = 0.0
+
+    def step(self) -> bool:
+        """Kill what is left of it: group, subtree, adopted orphans; say whether that is nothing."""
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        left = [pid for pid in (self.pid, *descendants(self.pid), *self.orphans()) if is_alive(pid)]
+        for pid in left:
+            kill(pid)
+        return not left
+
+    def orphans(self) -> list[int]:
+        """Return the processes that came to us from it, with what is below them."""
+        found = []
+        for pid in children(os.getpid()):
+            if pid != self.pid and read_mark(pid) == self.mark:
+                found += [pid, *descendants(pid)]
+        return found
+
+    def reap(self) -> int | None:
+        """Return the leader's wait status; None if it is not to be had."""
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[1]
+        except OSError:
+            return None
+
+
+def run_child(fds: list[int], report: int, argv, env, cwd: str, mark: int) -> None:  # type: ignore[no-untyped-def]  # as above
+    """Become the server; on failure report errno and what it was about. Never returns."""
+    what = "start"
+    try:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+        report = os.dup2(report, 100 + max(3, *fds), inheritable=False)
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number)
+        os.dup2(report, 3, inheritable=False)
+        os.closerange(4, 1 << 16)
+        report = 3
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(RLIMIT_RTTIME, (mark, resource.RLIM_INFINITY))
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("300")  # should memory run out, a server has to go, not the daemon
+        for number in signal.valid_signals():
+            if signal.getsignal(number) not in (None, signal.SIG_DFL) and number not in (signal.SIGKILL, signal.SIGSTOP):
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        what = "cwd"
+        os.chdir(cwd)
+        what = "exec"
+        os.execve(argv[0], argv, env)  # noqa: S606  # running configured commands is the purpose
+    except OSError as problem:
+        os.write(report, marshal.dumps((problem.errno or 0, what)))
+    finally:
+        os._exit(127)
+
+
+# -- the loop -------------------------------------------------------------------------------------------------
+
+
+class Guardian:
+    """The servers and the link to the daemon."""
+
+    def __init__(self, link: socket, scope: int, instance: int) -> None:
+        self.link, self.scope, self.instance = link, scope, instance
+        self.servers: dict[int, Server] = {}
+        self.starting: dict[int, tuple[int, Server]] = {}  # by the pipe that tells how exec went
+        self.buffer = bytearray()
+        self.fds: list[int] = []
+        self.poll = select.poll()
+        self.poll.register(link, select.POLLIN)
+        self.wake, self.woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.poll.register(self.wake, select.POLLIN)
+        signal.set_wakeup_fd(self.woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def run(self) -> None:
+        """Serve until the daemon is gone."""
+        while True:
+            ending = [server for server in self.servers.values() if server.ends_at]
+            for fd, _ in self.poll.poll(STEP_SECONDS * 1000 if ending else None):
+                if fd == self.wake:
+                    with contextlib.suppress(OSError):
+                        os.read(self.wake, 4096)
+                elif fd in self.starting:
+                    self.started(fd)
+                elif not self.receive():
+                    return
+            for server in [one for one in self.servers.values() if one.ends_at]:
+                self.end_step(server)
+            self.reap_orphans()
+
+    def receive(self) -> bool:
+        """Take what the daemon sends; False if it is gone."""
+        try:
+            data, ancillary, _, _ = self.link.recvmsg(1 << 16, 4096, MSG_CMSG_CLOEXEC)
+        except OSError:
+            return False
+        for level, kind, content in ancillary:
+            if level == SOL_SOCKET and kind == SCM_RIGHTS:
+                fds = array.array("i")
+                fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+                self.fds += fds
+        self.buffer += data
+        while len(self.buffer) >= HEAD_BYTES:
+            size = int.from_bytes(self.buffer[:HEAD_BYTES], "big")
+            if len(self.buffer) < HEAD_BYTES + size:
+                break
+            frame = marshal.loads(bytes(self.buffer[HEAD_BYTES : HEAD_BYTES + size]))  # noqa: S302  # from our parent
+            del self.buffer[: HEAD_BYTES + size]
+            getattr(self, f"do_{frame[0]}")(*frame[1:])
+        return bool(data)
+
+    def send(self, frame: tuple, fd: int | None = None) -> None:  # type: ignore[type-arg]  # as above
+        """Send one frame, with a descriptor perhaps."""
+        body = marshal.dumps(frame)
+        rights = [] if fd is None else [(SOL_SOCKET, SCM_RIGHTS, array.array("i", [fd]))]
+        with contextlib.suppress(OSError):
+            self.link.sendmsg([len(body).to_bytes(HEAD_BYTES, "big"), body], rights)
+
+    def do_spawn(self, request: int, argv, env, cwd: str, server: int) -> None:  # type: ignore[no-untyped-def]  # as above
+        """Fork a server."""
+        fds, self.fds = self.fds[:3], self.fds[3:]
+        mark = mark_of(self.scope, self.instance, server)
+        told, report = os.pipe2(os.O_CLOEXEC)
+        try:
+            pid = os.fork()
+        except OSError as problem:
+            os.close(told)
+            self.send(("failed", request, problem.errno, "fork"))
+        else:
+            if not pid:
+                run_child(fds, report, argv, env, cwd, mark)
+            self.starting[told] = request, Server(pid, mark)
+            self.poll.register(told, select.POLLIN)
+        finally:
+            for fd in (*fds, report):
+                os.close(fd)
+
+    def started(self, told: int) -> None:
+        """Tell the daemon how exec went; the pidfd is made before anything can be reaped."""
+        said = os.read(told, 4096)
+        self.poll.unregister(told)
+        os.close(told)
+        request, server = self.starting.pop(told)
+        if said:
+            os.waitpid(server.pid, 0)
+            self.send(("failed", request, *marshal.loads(said)))  # noqa: S302  # from our child before its exec
+            return
+        self.servers[server.pid] = server
+        fd = os.pidfd_open(server.pid)
+        self.send(("spawned", request, server.pid), fd)
+        os.close(fd)
+
+    def do_end(self, request: int, pid: int) -> None:
+        """Begin to end a server, by force."""
+        server = self.servers.get(pid)
+        if server is None:
+            self.send(("ended", request, None))
+        else:
+            server.request, server.ends_at = request, time.monotonic() + END_SECONDS
+
+    def end_step(self, server: Server) -> None:
+        """Go on ending a server; done when nothing of it is left, or nothing more can be done."""
+        if server.step() or time.monotonic() > server.ends_at:
+            del self.servers[server.pid]
+            self.send(("ended", server.request, server.reap()))
+
+    def reap_orphans(self) -> None:
+        """Reap what was adopted; leaders stay until their server is ended, so that their pids stay theirs."""
+        leaders = self.servers.keys() | {server.pid for _, server in self.starting.values()}
+        for pid in children(os.getpid()):
+            if pid not in leaders:
+                with contextlib.suppress(OSError):
+                    os.waitpid(pid, os.WNOHANG)
+
+    def die(self) -> None:
+        """End everything below: every orphan comes to us, so nothing can hide."""
+        end = time.monotonic() + END_SECONDS
+        while (left := descendants(os.getpid())) and time.monotonic() < end:
+            for pid in left:
+                kill(pid)
+            with contextlib.suppress(OSError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            time.sleep(STEP_SECONDS / 5)
+
+
+def main() -> None:
+    """Run as the guardian of the daemon at the other end of the descriptor."""
+    fd, scope, instance = map(int, sys.argv[1:4])
+    os.set_inheritable(fd, False)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # its end is the daemon's end
+    adopt_orphans()
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(RLIMIT_RTTIME, (mark_of(scope, instance, GUARDIAN), resource.RLIM_INFINITY))
+    guardian = Guardian(socket(AF_UNIX, SOCK_STREAM, 0, fd), scope, instance)
+    sweep_dead(scope, instance)
+    try:
+        guardian.run()
+    finally:
+        guardian.die()
+
+
+if __name__ == "__main__":
+    main()

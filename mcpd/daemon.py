@@ -36,6 +36,7 @@ from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
+from mcpd.upstream.crowd import Crowd
 from mcpd.upstream.eras import EraFile
 from mcpd.upstream.guard import Guard
 from mcpd.upstream.stdio import open_stdio
@@ -93,6 +94,7 @@ class Daemon:
             jitter=random.random,
             log=self._log,
             eras=EraFile(os.path.join(state_folder(), "eras.json")),
+            crowd=Crowd(self._timers),
             spawn=functools.partial(open_stdio, self._guard),
         )
         self._broker = Broker(self._config, around, self._store)

@@ -19,7 +19,7 @@ from mcpd.upstream.around import Surroundings
 from mcpd.upstream.supervisor import Slot
 
 from .call import Call, Client, Request
-from .catalog import Catalog
+from .catalog import Catalog, is_harmless
 from .limits import Admission
 from .results import ResultStore
 
@@ -62,7 +62,7 @@ class Place:
         Whoever is let in may fail at once and give his place back, too: that is worked off here, one by
         one, and not deeper and deeper.
         """
-        self.slot.touch()
+        self.slot.idle.use()
         self._freed.append(key)
         if self._passing:
             return
@@ -86,6 +86,19 @@ class Place:
         if listing is None or call.tool in listing.names or jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
             return None
         return msgspec.json.encode(self.unknown_tool(call.tool).to_error())
+
+    def refused(self, call: Call) -> None:
+        """Retire whoever refused a call, where the entry says so."""
+        one = self.slot.current
+        if self.server.on_rpc_error == "retire" and one is not None and one.number == call.incarnation:
+            self.slot.retire(one)
+
+    def may_repeat(self, tool: str) -> bool:
+        """Whether a lost call may be sent again: the entry says so, and the server that it does no harm."""
+        if self.server.retry != "transport" or self.catalog.tools is None:
+            return False
+        descriptor = self.catalog.tools.names.get(tool)
+        return descriptor is not None and is_harmless(descriptor)
 
     def explains(self, call: Call, error: Raw) -> bool:
         """Whether the list has to be fetched first to say what an error means; the call hears of it then."""

@@ -16,7 +16,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from mcpd.errors import CallTimeout, InputRequired, McpdError, ServerProtocol
+from mcpd.errors import CallTimeout, InputRequired, McpdError, ServerLost, ServerProtocol
 from mcpd.protocol import bounding, splicing
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
@@ -76,6 +76,12 @@ class Place(Protocol):
     def release(self, key: Hashable) -> None:
         """Give a client's place back."""
 
+    def refused(self, call: Call) -> None:
+        """Note that the upstream answered a call with an error."""
+
+    def may_repeat(self, tool: str) -> bool:
+        """Whether a call that may have run may be sent again."""
+
     def explains(self, call: Call, error: Raw) -> bool:
         """Whether the call will be told later what an error means, by `refused`."""
 
@@ -95,7 +101,7 @@ class Call(Exchange):
     """
 
     __slots__ = (
-        "_client", "_deadline", "_extended", "_latest", "_phase", "_place", "_seconds", "_token",
+        "_client", "_deadline", "_extended", "_latest", "_phase", "_place", "_repeated", "_seconds", "_token",
         "incarnation", "over", "passed_on", "request", "request_id",
     )  # fmt: skip
 
@@ -105,7 +111,7 @@ class Call(Exchange):
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
         self.incarnation = 0
-        self.over = self.passed_on = self._extended = False
+        self.over = self.passed_on = self._extended = self._repeated = False
         self._phase = NEW
         limits = place.slot.server.timeout
         seconds = request.timeout
@@ -221,8 +227,7 @@ class Call(Exchange):
 
     def on_error(self, error: Raw) -> None:
         """Pass the upstream's own error on, unless we know better."""
-        if self._place.slot.server.on_rpc_error == "retire":
-            self._place.slot.retire_number(self.incarnation)
+        self._place.refused(self)
         if not self._place.explains(self, error):
             self.refused(error, self._place.refusal(self, error))
 
@@ -235,10 +240,18 @@ class Call(Exchange):
 
     def on_failure(self, problem: McpdError) -> None:
         """Tell the client what went wrong on our side."""
-        if not self.over:
+        if not self.over and not self._again(problem):
             ran = problem.may_have_run
             self._finish("failed" if ran is None else "unknown" if ran else "not_sent")
             self._client.refused(self, msgspec.json.encode(problem.to_error()))
+
+    def _again(self, problem: McpdError) -> bool:
+        """Send a lost call once more, if its entry asks for that and its tool can bear it."""
+        if not isinstance(problem, ServerLost) or self._repeated or not self._place.may_repeat(self.tool):
+            return False
+        self._repeated = True
+        self._place.slot.submit(self)
+        return True
 
     def _check_complete(self, head: splicing.Head) -> None:
         """Spec: 2026-07-28, "resultType"; one that is missing reads `complete`."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+import msgspec
 import trio
 from msgspec import Raw
 
@@ -57,6 +58,24 @@ class Listing:
     set_aside: list[str] = field(default_factory=list)
     names: dict[str, Raw] = field(default_factory=dict)
     tagged: list[Item] | None = None
+
+
+class _Annotations(msgspec.Struct):
+    readOnlyHint: bool = False
+    idempotentHint: bool = False
+
+
+class _Annotated(msgspec.Struct):
+    annotations: _Annotations | None = None
+
+
+def is_harmless(descriptor: Raw) -> bool:
+    """Whether a server says of a tool that running it twice is like running it once."""
+    try:
+        hints = msgspec.json.decode(descriptor, type=_Annotated).annotations
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return hints is not None and (hints.readOnlyHint or hints.idempotentHint)
 
 
 class Catalog:

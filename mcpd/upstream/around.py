@@ -15,6 +15,7 @@ from mcpd.mover import Mover
 from mcpd.timers import Timers
 
 from . import channel
+from .crowd import Crowd
 from .stdio import Owner, Ring
 
 
@@ -79,7 +80,8 @@ class Surroundings:
     """What every slot shares.
 
     `nursery` is where the incarnations run; `launch` expands an entry into what to start, and raises
-    McpdError; `jitter` gives a random number between 0 and 1; `spawn` starts a transport.
+    McpdError; `jitter` gives a random number between 0 and 1; `spawn` starts a transport; `crowd` lets
+    only so many be busy with it.
     """
 
     mover: Mover
@@ -90,6 +92,7 @@ class Surroundings:
     log: Log
     eras: Eras
     spawn: Spawn
+    crowd: Crowd
 
     def expanded(self, server: Server) -> Launch:
         """Return what to start.

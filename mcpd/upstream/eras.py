@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from typing import Protocol
 
 import msgspec
 
@@ -55,3 +56,18 @@ def _digest(server: Server) -> str:
     """Name an entry by what is started; values of its environment stay out of it."""
     parts = msgspec.json.encode([server.command, server.args, server.url, server.cwd, sorted(server.env)])
     return hashlib.sha256(parts).hexdigest()[:32]
+
+
+class Memory(Protocol):
+    """Where eras are remembered."""
+
+    def put(self, server: Server, era: str | None) -> None:
+        """Remember, or forget."""
+
+
+def remember(eras: Memory, server: Server, era: str, *, costly: bool) -> None:
+    """Remember what it cost to find out; forget what was true once."""
+    if era == "modern":
+        eras.put(server, None)
+    elif costly:
+        eras.put(server, "legacy")

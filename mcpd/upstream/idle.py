@@ -6,25 +6,28 @@ from collections.abc import Callable
 
 import trio
 
-from mcpd.timers import Timer, Timers
+from mcpd.timers import Timer
+
+from .around import Surroundings
 
 
 class Idle:
-    """The idle time of one upstream; costs a call nothing but a note of the time.
+    """The idle time of one upstream; costs a call nothing but a note of the time."""
 
-    Attributes:
-        used_at: when it was last used; set by whoever uses it.
-    """
-
-    def __init__(self, timers: Timers, seconds: float, busy: Callable[[], int], stop: Callable[[], None]) -> None:
+    def __init__(self, around: Surroundings, seconds: float, busy: Callable[[], int], stop: Callable[[], None]) -> None:
         """Take what to watch: `stop` is called after `seconds` (0: never) without use and not `busy`."""
-        self._timers, self._seconds, self._busy, self._stop = timers, seconds, busy, stop
+        self._timers, self._time = around.timers, around.mover.time
+        self._seconds, self._busy, self._stop = seconds, busy, stop
         self._timer: Timer | None = None
-        self.used_at = trio.current_time()
+        self._used_at = self._time()
+
+    def use(self) -> None:
+        """Note that it is used now."""
+        self._used_at = self._time()
 
     def watch(self) -> None:
         """Begin to count, from now."""
-        self.used_at = trio.current_time()
+        self._used_at = trio.current_time()
         self._set()
 
     def rest(self) -> None:
@@ -36,13 +39,13 @@ class Idle:
     def _set(self) -> None:
         self.rest()
         if self._seconds > 0:
-            self._timer = self._timers.at(self.used_at + self._seconds, self._check)
+            self._timer = self._timers.at(self._used_at + self._seconds, self._check)
 
     def _check(self) -> None:
         now = trio.current_time()
         if self._busy():
-            self.used_at = now
-        if now - self.used_at < self._seconds:
+            self._used_at = now
+        if now - self._used_at < self._seconds:
             self._set()
         else:
             self._stop()

@@ -55,6 +55,7 @@ class Incarnation:
         channel: where requests go once it is ready.
         session: the agreement, once there is one.
         open: it takes requests.
+        doubtful: it was probed, and has been silent for longer than a live one is.
         redact: takes the secrets of its environment out of a text.
         costly_probe: the server was silent or left when it was probed: worth remembering.
     """
@@ -75,6 +76,7 @@ class Incarnation:
         self.costly_probe = self.open = False
         self.stopping = False
         self.probe: Exchange | None = None
+        self.doubtful = False
         self._transport: Transport | None = None
         self._launch: Launch | None = None
         self.redact = Redactor(frozenset())
@@ -98,6 +100,14 @@ class Incarnation:
         """Let `run` look again at what has changed."""
         self._mover.leave = True
         self._wake.set()
+
+    def suspend(self) -> None:
+        """Take no requests for now, and hand back those that were not written."""
+        self._close_intake()
+
+    def resume(self) -> None:
+        """Take requests again, if it still can."""
+        self.open = not (self._over or self.stopping)
 
     def kill(self) -> None:
         """End the process now, without any politeness."""
@@ -132,8 +142,12 @@ class Incarnation:
     # -- the start -------------------------------------------------------------------------------
 
     async def _start(self, known_era: str | None) -> None:
-        with trio.move_on_after(self.server.timeout.start_seconds) as limit:
-            self.session = await self._agree(known_era)
+        await self._around.crowd.enter(self, lambda: self.pid)
+        try:
+            with trio.move_on_after(self.server.timeout.start_seconds) as limit:
+                self.session = await self._agree(known_era)
+        finally:
+            self._around.crowd.leave(self)
         if limit.cancelled_caught:
             raise self._start_failed(f"it did not answer within {self.server.timeout.start_seconds:g} s")
         if self.session is not None:

@@ -16,16 +16,17 @@ from mcpd.config.model import Server
 from mcpd.errors import McpdError, ServerLost, ServerUnavailable, Stopping, again_later, first_leaf
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
-from mcpd.timers import Timer
 
 from . import lifecycle
 from .around import Surroundings
 from .channel import Exchange
+from .eras import remember
 from .idle import Idle
 from .incarnation import Incarnation
 from .lifecycle import Event, State
 from .probe import suspect
-from .waiting import Waiting
+from .retry import Retry
+from .waiting import Waiting, fail_all
 
 # A call waits for a retry that is this near, and is told about one that is farther away.
 WAIT_FOR_RETRY_SECONDS = 2.0
@@ -37,8 +38,7 @@ class Slot:
     Attributes:
         state: moved by `_fire` only.
         problem: why it is not ready, if it should be.
-        since: when the state was entered.
-        incarnations: how many there have been.
+        idle: notes when it is used.
         latest: the newest incarnation, also when it has ended: its stderr is still of interest.
         followers: get every line of stderr of this and later incarnations.
         outcomes: of all calls: done, failed, not_sent, unknown.
@@ -50,19 +50,17 @@ class Slot:
         self.state = State.STOPPED
         self.problem: McpdError | None = None
         self.since = trio.current_time()
-        self._idle = Idle(around.timers, server.timeout.idle_seconds, lambda: self.in_flight, self._rest)
+        self.idle = Idle(around, server.timeout.idle_seconds, lambda: self.in_flight, self._rest)
         self.incarnations = 0
         self.current: Incarnation | None = None
         self.latest: Incarnation | None = None
         self.followers: set[Callable[[str], None]] = set()
         self.outcomes, self.dropped = Counter[str](), Counter[str]()
         self.listener: Callable[[Message | None], None] = lambda message: None
-        self.retry_at = 0.0
         self._waiting = Waiting()
         self._alive: set[Incarnation] = set()
-        self._restarts = lifecycle.Restarts()
+        self._retry = Retry(around.timers, around.jitter)
         self._ready_at = 0.0
-        self._timer: Timer | None = None
         self._changed = trio.Event()
         self._closed: McpdError | None = None
 
@@ -81,13 +79,11 @@ class Slot:
     @property
     def retry_after_seconds(self) -> float | None:
         """When it is worth asking again, in back-off or failed."""
-        if self.state in (State.BACKOFF, State.FAILED):
-            return max(0.0, self.retry_at - trio.current_time())
-        return None
+        return self._retry.left_seconds if self.state in (State.BACKOFF, State.FAILED) else None
 
     def submit(self, exchange: Exchange) -> None:
         """Send a request now, or as soon as the upstream is ready; it fails if that cannot be."""
-        self.touch()
+        self.idle.use()
         one = self.current
         if one is not None and one.open and one.session is not None:
             one.channel.request(exchange, one.session)
@@ -97,11 +93,9 @@ class Slot:
             exchange.on_failure(problem)
             return
         self._waiting.add(exchange)
+        if one is not None and one.doubtful:
+            self.doubt(one)
         self._start_if_idle()
-
-    def touch(self) -> None:
-        """Note that it is in use."""
-        self._idle.used_at = self._around.mover.time()
 
     def give_up(self, exchange: Exchange, reason: str, *, timed_out: bool = False) -> bool:
         """Give a request up, wherever it is; the server is told if it has it.
@@ -115,7 +109,7 @@ class Slot:
             if one.channel.holds(exchange):
                 began = one.channel.give_up(exchange, reason)
                 if timed_out and began:
-                    suspect(one, self._around, self.retire)
+                    suspect(one, self._around, self)
                 return began
         return False
 
@@ -143,7 +137,7 @@ class Slot:
         if self._closed is not None:
             raise self._closed
         if self.state in (State.FAILED, State.BACKOFF):
-            self._restarts.forgive()
+            self._retry.forgive()
             self._fire(Event.STOP)
         self._start_if_idle()
         while self.state is State.STARTING:
@@ -201,28 +195,35 @@ class Slot:
         if one in self._alive and not one.stopping:
             self._around.note("retired", one)
             one.stop()
+        if self._waiting:
+            self._start_if_idle()
 
-    def retire_number(self, number: int) -> None:
-        """Retire an incarnation by its number, if it is the current one."""
-        if (one := self.current) is not None and one.number == number:
+    def trust(self, one: Incarnation) -> None:
+        """Send what waits to an incarnation that was suspect and has answered."""
+        one.resume()
+        self._send_waiting(one)
+
+    def doubt(self, one: Incarnation) -> None:
+        """Let whoever waits for a suspect go to a fresh one; with nobody waiting, it may still answer."""
+        if self._waiting and one is self.current:
             self.retire(one)
 
     def _begin_stop(self, problem: McpdError) -> None:
         if Event.STOP in lifecycle.TRANSITIONS[self.state]:
-            self._restarts.forgive()
+            self._retry.forgive()
             self._fire(Event.STOP)
         self._waiting.fail(problem)
         for one in self._alive:
             one.stop(shutting_down=self._closed is not None)
 
     def _start_if_idle(self) -> None:
-        if self.state is State.STOPPED or (self.state is State.FAILED and self.retry_at <= trio.current_time()):
+        if self.state is State.STOPPED or (self.state is State.FAILED and not self._retry.left_seconds):
             self.problem = None
             self._fire(Event.START)
             self._spawn()
 
     def _spawn(self) -> None:
-        self._restarts.spawned(trio.current_time())
+        self._retry.spawned()
         self.incarnations += 1
         one = Incarnation(self.incarnations, self.server, self, self._around, self.followers)
         self.current = self.latest = one
@@ -254,13 +255,16 @@ class Slot:
             return
         self.problem, self._ready_at = None, trio.current_time()
         self._fire(Event.NEGOTIATED)
-        self._remember(incarnation, session)
+        remember(self._around.eras, self.server, session.era, costly=incarnation.costly_probe)
         self._around.note("ready", incarnation, pid=incarnation.pid, era=session.era, revision=session.revision)
         self.listener(None)
-        if incarnation.open:
+        self._send_waiting(incarnation)
+        self.idle.watch()
+
+    def _send_waiting(self, one: Incarnation) -> None:
+        if one.open and one.session is not None:
             for exchange in self._waiting.take():
-                incarnation.channel.request(exchange, session)
-        self._idle.watch()
+                one.channel.request(exchange, one.session)
 
     def on_failing(self, incarnation: Incarnation, problem: McpdError) -> None:
         """Let those who wait for the start share its failure at once."""
@@ -269,7 +273,11 @@ class Slot:
 
     def on_unsent(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
         """Take back what was not sent: it waits for the next incarnation, if there is to be one."""
-        self._waiting.put_back(unsent)
+        if self.server.retry == "never":
+            why = f"server '{self.server.name}' has ended"
+            fail_all(unsent, ServerLost(why, server=self.server.name, may_have_run=False))
+        else:
+            self._waiting.put_back(unsent)
         if self.state is State.STOPPING:
             self._waiting.fail(self._closed or self._stopping())
         elif self._waiting:
@@ -279,12 +287,6 @@ class Slot:
         """Hand on what the current incarnation notifies."""
         if incarnation is self.current:
             self.listener(message)
-
-    def _remember(self, incarnation: Incarnation, session: Session) -> None:
-        if incarnation.costly_probe and not session.modern:
-            self._around.eras.put(self.server, "legacy")
-        elif session.modern:
-            self._around.eras.put(self.server, None)
 
     def _ended(self, one: Incarnation, problem: McpdError | None) -> None:
         """Draw the conclusions from an incarnation of which nothing is left."""
@@ -303,18 +305,16 @@ class Slot:
         self._signal()
 
     def _lost(self, one: Incarnation, problem: McpdError) -> None:
-        now, self.problem = trio.current_time(), problem
+        self.problem = problem
         if one.session is None:
             self._waiting.fail(problem)
-        ready_seconds = None if one.session is None else now - self._ready_at
-        delay = None if problem.final else self._restarts.lost(now, ready_seconds, self._around.jitter())
-        if delay is not None:
+        ready_seconds = None if one.session is None else trio.current_time() - self._ready_at
+        if not problem.final and self._retry.may_follow(ready_seconds):
             self._fire(Event.LOST)
-            self.retry_at = now + delay
-            self._timer = self._around.timers.at(self.retry_at, self._on_retry)
+            self._retry.back_off(self._on_retry)
         else:
             self._fire(Event.GIVE_UP)
-            self.retry_at = now + lifecycle.FAILED_SECONDS
+            self._retry.give_up()
             self._waiting.fail(again_later(problem, self.server.name, lifecycle.FAILED_SECONDS))
 
     def _on_retry(self) -> None:
@@ -338,10 +338,8 @@ class Slot:
         """Move the state; wake whoever waits for a change."""
         self.state = lifecycle.after(self.state, event)
         self.since = trio.current_time()
-        self._idle.rest()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.idle.rest()
+        self._retry.rest()
         self._signal()
 
     def _signal(self) -> None:

@@ -37,5 +37,10 @@ class Waiting:
 
     def fail(self, problem: McpdError) -> None:
         """Send all away with an error."""
-        for exchange in self.take():
-            exchange.on_failure(problem)
+        fail_all(self.take(), problem)
+
+
+def fail_all(exchanges: Iterable[Exchange], problem: McpdError) -> None:
+    """Give requests one and the same error."""
+    for exchange in exchanges:
+        exchange.on_failure(problem)

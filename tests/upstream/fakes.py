@@ -22,6 +22,7 @@ from mcpd.protocol.session import Session
 from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.channel import Exchange
+from mcpd.upstream.crowd import Crowd
 from mcpd.upstream.stdio import Owner, Ring
 from mcpd.upstream.supervisor import Slot
 
@@ -289,6 +290,7 @@ class World:
             log=self.log,
             eras=self.memory,
             spawn=self._spawn,
+            crowd=Crowd(self.timers),
         )
         nursery.start_soon(self.timers.run)
 

@@ -139,7 +139,7 @@ class Daemon:
         with trio.move_on_after(FLUSH_SECONDS):
             await self._listener.flushed()
         self._mover.batch(self._listener.drop_all)
-        self._guard.close()
+        await self._guard.aclose()
         self._place.leave()
         self._log.info("daemon.stopped")
 

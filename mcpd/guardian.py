@@ -132,9 +132,6 @@ def sweep_dead(scope: int, instance: int) -> None:
         time.sleep(STEP_SECONDS)
 
 
-# -- one server ---------------------------------------------------------------------------------------------
-
-
 class Server:
     """A server that was started: its leader and its mark; `ends_at` once it is being ended."""
 
@@ -198,9 +195,6 @@ def run_child(fds: list[int], report: int, argv, env, cwd: str, mark: int) -> No
         os.write(report, marshal.dumps((problem.errno or 0, what)))
     finally:
         os._exit(127)
-
-
-# -- the loop -------------------------------------------------------------------------------------------------
 
 
 class Guardian:

@@ -17,7 +17,7 @@ from mcpd.timers import Timers
 
 PLACES = 8
 # How often those who wait look whether somebody only sleeps.
-LOOK_SECONDS = 0.025
+LOOK_SECONDS = 0.015
 
 
 class Crowd:

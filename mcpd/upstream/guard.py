@@ -166,8 +166,21 @@ class Guard:
         if self.pid is not None:
             guardian.kill(self.pid)
 
-    def close(self) -> None:
-        """Close the link: the guardian ends what is below it, and itself."""
+    async def aclose(self) -> None:
+        """Close the link and wait until the guardian has ended what is below it, and itself; bounded. Idempotent."""
+        self._hang_up()
+        if self.pid is None:
+            return
+        with trio.move_on_after(guardian.END_SECONDS + 1, shield=True), contextlib.suppress(OSError):
+            fd = os.pidfd_open(self.pid)
+            try:
+                await trio.lowlevel.wait_readable(fd)
+                os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222  # it has exited
+            finally:
+                os.close(fd)
+        self.pid = None
+
+    def _hang_up(self) -> None:
         if self._link is not None:
             self._mover.forget(self._link.fileno())
             self._link.close()
@@ -211,7 +224,7 @@ class Guard:
 
     def _lost(self) -> None:
         """The guardian has died: its servers die by their parent-death signal, their children come to us."""
-        self.close()
+        self._hang_up()
         self.deaths += 1
         self._log.warning("guardian.lost", pid=self.pid)
         self.pid = None

@@ -20,6 +20,7 @@ from mcpd.config.expand import Launch
 from mcpd.errors import ServerUnavailable
 from mcpd.guardian import END_SECONDS
 
+from .cgroup import Cgroup
 from .guard import Guard
 
 # What a server writes in one go; the default of 64 KiB makes large answers a third slower.
@@ -43,6 +44,7 @@ class Process:
         self.pid, self.pidfd = pid, pidfd
         self.stdin, self.stdout, self.stderr = pipes
         self.status: str | None = None
+        self._cgroup = Cgroup.adopt(pid, f"server-{pid}")
         self._ended = False
 
     @classmethod
@@ -102,8 +104,12 @@ class Process:
                 await self.exits_within(term_seconds)
             self._ended = True
             self._signal(signal.SIGKILL)
+            if self._cgroup is not None:
+                self._cgroup.kill()
             self.status = _text(await self._guard.end(self.pid) if self._is_guarded else None)
         self._ended = True
+        if self._cgroup is not None:
+            self._cgroup.remove()
         trio.lowlevel.notify_closing(self.pidfd)
         os.close(self.pidfd)
 

@@ -31,7 +31,6 @@ from mcpd.config.model import Config
 from mcpd.downstream.control import Control
 from mcpd.downstream.listener import Listener
 from mcpd.downstream.place import CannotListen, Place, announce, home_of
-from mcpd.guardian import adopt_orphans
 from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
@@ -166,7 +165,6 @@ class Daemon:
         """Load the library that writes the log once the first clients have been served."""
         await trio.sleep(LOG_SECONDS)
         self._log.open()
-        adopt_orphans()  # should the guardian die, what it looked after comes to us
 
     # -- now and then ----------------------------------------------------------------------------
 

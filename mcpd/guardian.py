@@ -10,13 +10,14 @@ limit of RLIMIT_RTTIME, which bounds real-time threads only and is set to tens o
 At its start it ends what carries the mark of an earlier daemon of the same place; when the daemon's end of
 its socket closes, however the daemon ended, it ends everything below it and then itself.
 
-Frames, both ways: four bytes of length, then `marshal`. To it: `("spawn", n, argv, env, cwd, server)` with
-three descriptors, `("end", n, pid)`. From it: `("spawned", n, pid)` with a pidfd, `("failed", n, errno, what)`,
-`("ended", n, wait status or None)`.
+Frames, both ways: four bytes of length, then `marshal`. To it: `("spawn", n)` with four descriptors, of which
+the last one is a file with `(argv, env, cwd)`, however long that is; `("end", n, pid)`; `("ping", n)`. From it:
+`("spawned", n, pid)` with a pidfd, `("failed", n, errno, what)`, `("ended", n, wait status or None)`, `("pong", n)`.
 """
 
 import array
 import contextlib
+import errno
 import marshal
 import os
 import resource
@@ -24,7 +25,7 @@ import select
 import signal
 import sys
 import time
-from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
+from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, MSG_CTRUNC, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
 
 RLIMIT_RTTIME = 15
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -34,7 +35,11 @@ GUARDIAN = 0x3FFF
 # What is killed is gone in a moment, or stuck inside the kernel.
 END_SECONDS = 5.0
 STEP_SECONDS = 0.005
+# What forks and leaves all the time slips through one look at all processes, not through so many.
+LOOKS = 8
 HEAD_BYTES = 4
+# Pipes for stdin, stdout and stderr, and the file.
+SPAWN_FDS = 4
 
 
 # -- processes; the daemon uses these, too --------------------------------------------------------------
@@ -121,15 +126,13 @@ def sweep_dead(scope: int, instance: int) -> None:
     def is_left_behind(mark: int) -> bool:
         return mark >> 36 == (MARK >> 36 | scope) and mark >> 14 & 0x3FFFFF != instance
 
-    end = time.monotonic() + END_SECONDS
-    while time.monotonic() < end:
-        left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_left_behind(read_mark(pid))]
-        left = [pid for pid in left if pid != os.getpid() and is_alive(pid)]
-        if not left:
-            return
-        for pid in left:
-            kill_marked(pid, is_left_behind)
-        time.sleep(STEP_SECONDS)
+    end, looks = time.monotonic() + END_SECONDS, 1
+    while looks and time.monotonic() < end:
+        looks -= 1
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            if is_left_behind(read_mark(pid)) and pid != os.getpid() and is_alive(pid):
+                kill_marked(pid, is_left_behind)
+                looks = LOOKS
 
 
 class Server:
@@ -141,37 +144,27 @@ class Server:
         self.ends_at = 0.0
 
     def step(self) -> bool:
-        """Kill what is left of it: group, subtree, adopted orphans; say whether that is nothing."""
+        """Kill what is left of it: group, subtree, adopted orphans; say whether that was nothing.
+
+        An orphan that has ended counts, too: it may have left a child since we looked.
+        """
         with contextlib.suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
-        left = [pid for pid in (self.pid, *descendants(self.pid), *self.orphans()) if is_alive(pid)]
-        for pid in left:
-            kill(pid)
-        return not left
-
-    def orphans(self) -> list[int]:
-        """Return the processes that came to us from it, with what is below them."""
-        found = []
-        for pid in children(os.getpid()):
-            if pid != self.pid and read_mark(pid) == self.mark:
-                found += [pid, *descendants(pid)]
-        return found
-
-    def reap(self) -> int | None:
-        """Return the leader's wait status; None if it is not to be had."""
-        try:
-            return os.waitpid(self.pid, os.WNOHANG)[1]
-        except OSError:
-            return None
+        orphans = [pid for pid in children(os.getpid()) if pid != self.pid and read_mark(pid) == self.mark]
+        for pid in (self.pid, *orphans):
+            for one in (pid, *descendants(pid)):
+                kill(one)
+        return not orphans and not is_alive(self.pid)
 
 
-def run_child(fds: list[int], report: int, argv, env, cwd: str, mark: int) -> None:  # type: ignore[no-untyped-def]  # as above
+def run_child(fds: list[int], report: int, mark: int) -> None:
     """Become the server; on failure report errno and what it was about. Never returns."""
     what = "start"
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
-        report = os.dup2(report, 100 + max(3, *fds), inheritable=False)
+        with open(fds.pop(), "rb") as file:  # what the guardian holds keeps these numbers above 4
+            argv, env, cwd = marshal.load(file)  # noqa: S302  # from the daemon
         for number, fd in enumerate(fds):
             os.dup2(fd, number)
         os.dup2(report, 3, inheritable=False)
@@ -206,6 +199,7 @@ class Guardian:
         self.starting: dict[int, tuple[int, Server]] = {}  # by the pipe that tells how exec went
         self.buffer = bytearray()
         self.fds: list[int] = []
+        self.number = 0
         self.poll = select.poll()
         self.poll.register(link, select.POLLIN)
         self.wake, self.woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -232,14 +226,16 @@ class Guardian:
     def receive(self) -> bool:
         """Take what the daemon sends; False if it is gone."""
         try:
-            data, ancillary, _, _ = self.link.recvmsg(1 << 16, 4096, MSG_CMSG_CLOEXEC)
+            data, ancillary, flags, _ = self.link.recvmsg(1 << 16, 4096, MSG_CMSG_CLOEXEC)
         except OSError:
             return False
+        fds = array.array("i")
         for level, kind, content in ancillary:
             if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                fds = array.array("i")
                 fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
-                self.fds += fds
+        if flags & MSG_CTRUNC:  # there was no room for all of them
+            fds.extend([-1] * (-len(fds) % SPAWN_FDS or SPAWN_FDS))
+        self.fds += fds
         self.buffer += data
         while len(self.buffer) >= HEAD_BYTES:
             size = int.from_bytes(self.buffer[:HEAD_BYTES], "big")
@@ -257,24 +253,38 @@ class Guardian:
         with contextlib.suppress(OSError):
             self.link.sendmsg([len(body).to_bytes(HEAD_BYTES, "big"), body], rights)
 
-    def do_spawn(self, request: int, argv, env, cwd: str, server: int) -> None:  # type: ignore[no-untyped-def]  # as above
+    def do_ping(self, request: int) -> None:
+        """Say that we are there."""
+        self.send(("pong", request))
+
+    def do_spawn(self, request: int) -> None:
         """Fork a server."""
-        fds, self.fds = self.fds[:3], self.fds[3:]
-        mark = mark_of(self.scope, self.instance, server)
-        told, report = os.pipe2(os.O_CLOEXEC)
+        fds, self.fds = self.fds[:SPAWN_FDS], self.fds[SPAWN_FDS:]
+        mark, ends = self.new_mark(), [-1, -1]
         try:
+            if -1 in fds:
+                raise OSError(errno.EMFILE, "")
+            told, report = ends = list(os.pipe2(os.O_CLOEXEC))
             pid = os.fork()
-        except OSError as problem:
-            os.close(told)
-            self.send(("failed", request, problem.errno, "fork"))
-        else:
             if not pid:
-                run_child(fds, report, argv, env, cwd, mark)
+                run_child(fds, report, mark)
             self.starting[told] = request, Server(pid, mark)
             self.poll.register(told, select.POLLIN)
+            ends = [report]
+        except OSError as problem:
+            self.send(("failed", request, problem.errno, "fork"))
         finally:
-            for fd in (*fds, report):
-                os.close(fd)
+            for fd in (*fds, *ends):
+                if fd != -1:
+                    os.close(fd)
+
+    def new_mark(self) -> int:
+        """Return a mark that no living server has: the numbers begin again one day."""
+        used = {server.mark for server in self.servers.values()} | {server.mark for _, server in self.starting.values()}
+        while True:
+            self.number = self.number % (GUARDIAN - 1) + 1
+            if (mark := mark_of(self.scope, self.instance, self.number)) not in used:
+                return mark
 
     def started(self, told: int) -> None:
         """Tell the daemon how exec went; the pidfd is made before anything can be reaped."""
@@ -287,7 +297,12 @@ class Guardian:
             self.send(("failed", request, *marshal.loads(said)))  # noqa: S302  # from our child before its exec
             return
         self.servers[server.pid] = server
-        fd = os.pidfd_open(server.pid)
+        try:
+            fd = os.pidfd_open(server.pid)
+        except OSError as problem:
+            self.send(("failed", request, problem.errno, "fork"))
+            server.ends_at = time.monotonic() + END_SECONDS
+            return
         self.send(("spawned", request, server.pid), fd)
         os.close(fd)
 
@@ -303,7 +318,7 @@ class Guardian:
         """Go on ending a server; done when nothing of it is left, or nothing more can be done."""
         if server.step() or time.monotonic() > server.ends_at:
             del self.servers[server.pid]
-            self.send(("ended", server.request, server.reap()))
+            self.send(("ended", server.request, os.waitpid(server.pid, os.WNOHANG)[1]))
 
     def reap_orphans(self) -> None:
         """Reap what was adopted; leaders stay until their server is ended, so that their pids stay theirs."""

@@ -67,6 +67,7 @@ class Guard:
         self.deaths = 0
         self._last = 0
         self._servers = 0
+        self._adopting = False
         self._waiting: dict[int, Callable[[tuple[Any, ...], int | None], None]] = {}
         self._buffer = bytearray()
         self._fds: list[int] = []
@@ -123,6 +124,10 @@ class Guard:
         self._waiting[number] = take
         try:
             self._send((request[0], number, *request[1:]), fds)
+            if not self._adopting:
+                # Should the guardian die, what it looked after comes to us. Now, while the server starts anyway.
+                self._adopting = True
+                guardian.adopt_orphans()
             with trio.move_on_after(SPAWN_SECONDS) as limit:
                 await done.wait()
         finally:

@@ -2,13 +2,13 @@
 
     python -I -S guardian.py FD SCOPE INSTANCE
 
-A single thread, the standard library only, nothing of mcpd. It is a child subreaper, so that whatever a
-server forks and forgets comes to it; each server gets its own session, SIGKILL should the guardian die, and
-an inherited mark that survives `setsid`, a double fork, and `execve` with an empty environment: the soft
-limit of RLIMIT_RTTIME, which bounds real-time threads only and is set to tens of thousands of years.
+A single thread, the standard library only, nothing of mcpd. It is a child subreaper, so that whatever a server
+forks and forgets comes to it; each server gets its own session, SIGKILL should the guardian die, and an inherited
+mark that survives `setsid`, a double fork, and `execve` with an empty environment: the soft limit of RLIMIT_RTTIME,
+which bounds real-time threads only and is set to tens of thousands of years.
 
-At its start it ends what carries the mark of an earlier daemon of the same place; when the daemon's end of
-its socket closes, however the daemon ended, it ends everything below it and then itself.
+At its start it ends what carries the mark of an earlier daemon of the same place; when the daemon's end of its
+socket closes, however the daemon ended, it ends everything below it and then itself.
 
 Frames, both ways: four bytes of length, then `marshal`. To it: `("spawn", n)` with four descriptors, of which
 the last one is a file with `(argv, env, cwd)`, however long that is; `("end", n, pid)`; `("ping", n)`. From it:
@@ -27,8 +27,7 @@ import sys
 import time
 from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, MSG_CTRUNC, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
 
-RLIMIT_RTTIME = 15
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+RLIMIT_RTTIME, PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 15, 1, 36
 # Highest bit that a limit may have, 24 bits of place, 22 of daemon, 14 of server.
 MARK = 1 << 61
 GUARDIAN = 0x3FFF
@@ -36,13 +35,10 @@ GUARDIAN = 0x3FFF
 END_SECONDS = 5.0
 STEP_SECONDS = 0.005
 # What forks and leaves all the time slips through one look at all processes, not through so many.
-LOOKS = 8
+LOOKS = 10
 HEAD_BYTES = 4
 # Pipes for stdin, stdout and stderr, and the file.
 SPAWN_FDS = 4
-
-
-# -- processes; the daemon uses these, too --------------------------------------------------------------
 
 
 def prctl(option: int, value: int) -> None:
@@ -65,9 +61,7 @@ def mark_of(scope: int, instance: int, server: int) -> int:
 def read_mark(pid: int) -> int:
     """Return the mark of a process, or 0."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/limits", "rb") as file:
-        for line in file:
-            if line.startswith(b"Max realtime timeout"):
-                return int(line.split()[3])
+        return int(file.read().partition(b"Max realtime timeout")[2].split()[0])
     return 0
 
 
@@ -100,24 +94,11 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def kill(pid: int) -> None:
-    """SIGKILL one process."""
-    with contextlib.suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def kill_marked(pid: int, is_ours) -> None:  # type: ignore[no-untyped-def]  # typing would cost the guardian memory
-    """SIGKILL a process if its mark is one of ours, also if its pid is somebody else's by now."""
-    try:
-        fd = os.pidfd_open(pid)
-    except OSError:
-        return
-    try:
-        if is_ours(read_mark(pid)):
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(fd, signal.SIGKILL)
-    finally:
-        os.close(fd)
+def kill_tree(pid: int) -> None:
+    """SIGKILL a process and all below it."""
+    for one in (pid, *descendants(pid)):
+        with contextlib.suppress(OSError):
+            os.kill(one, signal.SIGKILL)
 
 
 def sweep_dead(scope: int, instance: int) -> None:
@@ -129,10 +110,13 @@ def sweep_dead(scope: int, instance: int) -> None:
     end, looks = time.monotonic() + END_SECONDS, 1
     while looks and time.monotonic() < end:
         looks -= 1
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        # The youngest first: by the time the others have been looked at, what moves is somebody else.
+        for pid in sorted(map(int, filter(str.isdigit, os.listdir("/proc"))), reverse=True):
             if is_left_behind(read_mark(pid)) and pid != os.getpid() and is_alive(pid):
-                kill_marked(pid, is_left_behind)
                 looks = LOOKS
+                with contextlib.suppress(OSError), open(os.pidfd_open(pid), "rb", 0) as file:
+                    if is_left_behind(read_mark(pid)):  # its pid might have been somebody else's by now
+                        signal.pidfd_send_signal(file.fileno(), signal.SIGKILL)
 
 
 class Server:
@@ -143,25 +127,22 @@ class Server:
         self.request = 0
         self.ends_at = 0.0
 
-    def step(self) -> bool:
-        """Kill what is left of it: group, subtree, adopted orphans; say whether that was nothing.
-
-        An orphan that has ended counts, too: it may have left a child since we looked.
-        """
+    def kill(self) -> bool:
+        """Kill its group and all below its leader; say whether the leader was dead already."""
+        was_alive = is_alive(self.pid)
         with contextlib.suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
-        orphans = [pid for pid in children(os.getpid()) if pid != self.pid and read_mark(pid) == self.mark]
-        for pid in (self.pid, *orphans):
-            for one in (pid, *descendants(pid)):
-                kill(one)
-        return not orphans and not is_alive(self.pid)
+        kill_tree(self.pid)
+        return not was_alive
 
 
-def run_child(fds: list[int], report: int, mark: int) -> None:
+def run_child(fds: list[int], report: int, mark: int, parent: int) -> None:
     """Become the server; on failure report errno and what it was about. Never returns."""
     what = "start"
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died too early for that signal
+            os._exit(127)
         os.setsid()
         with open(fds.pop(), "rb") as file:  # what the guardian holds keeps these numbers above 4
             argv, env, cwd = marshal.load(file)  # noqa: S302  # from the daemon
@@ -170,14 +151,13 @@ def run_child(fds: list[int], report: int, mark: int) -> None:
         os.dup2(report, 3, inheritable=False)
         os.closerange(4, 1 << 16)
         report = 3
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(RLIMIT_RTTIME, (mark, resource.RLIM_INFINITY))
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for limit, values in ((RLIMIT_RTTIME, (mark, resource.RLIM_INFINITY)), (resource.RLIMIT_CORE, (0, 0))):
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(limit, values)
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("300")  # should memory run out, a server has to go, not the daemon
-        for number in signal.valid_signals():
-            if signal.getsignal(number) not in (None, signal.SIG_DFL) and number not in (signal.SIGKILL, signal.SIGSTOP):
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            if signal.getsignal(number) is not None:
                 signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         what = "cwd"
@@ -194,7 +174,7 @@ class Guardian:
     """The servers and the link to the daemon."""
 
     def __init__(self, link: socket, scope: int, instance: int) -> None:
-        self.link, self.scope, self.instance = link, scope, instance
+        self.link, self.scope, self.instance, self.pid = link, scope, instance, os.getpid()
         self.servers: dict[int, Server] = {}
         self.starting: dict[int, tuple[int, Server]] = {}  # by the pipe that tells how exec went
         self.buffer = bytearray()
@@ -209,8 +189,8 @@ class Guardian:
 
     def run(self) -> None:
         """Serve until the daemon is gone."""
+        ending: list[Server] = []
         while True:
-            ending = [server for server in self.servers.values() if server.ends_at]
             for fd, _ in self.poll.poll(STEP_SECONDS * 1000 if ending else None):
                 if fd == self.wake:
                     with contextlib.suppress(OSError):
@@ -219,9 +199,11 @@ class Guardian:
                     self.started(fd)
                 elif not self.receive():
                     return
-            for server in [one for one in self.servers.values() if one.ends_at]:
-                self.end_step(server)
-            self.reap_orphans()
+            if ending := [server for server in self.servers.values() if server.ends_at]:
+                self.end_step(ending)
+            for pid in self.orphans():
+                with contextlib.suppress(OSError):
+                    os.waitpid(pid, os.WNOHANG)
 
     def receive(self) -> bool:
         """Take what the daemon sends; False if it is gone."""
@@ -230,10 +212,9 @@ class Guardian:
         except OSError:
             return False
         fds = array.array("i")
-        for level, kind, content in ancillary:
-            if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
-        if flags & MSG_CTRUNC:  # there was no room for all of them
+        for _, _, content in ancillary:  # nothing else than descriptors can come
+            fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+        if flags & MSG_CTRUNC:  # we have no room for all of them
             fds.extend([-1] * (-len(fds) % SPAWN_FDS or SPAWN_FDS))
         self.fds += fds
         self.buffer += data
@@ -246,7 +227,7 @@ class Guardian:
             getattr(self, f"do_{frame[0]}")(*frame[1:])
         return bool(data)
 
-    def send(self, frame: tuple, fd: int | None = None) -> None:  # type: ignore[type-arg]  # as above
+    def send(self, frame: tuple, fd: int | None = None) -> None:  # type: ignore[type-arg]  # typing would cost memory
         """Send one frame, with a descriptor perhaps."""
         body = marshal.dumps(frame)
         rights = [] if fd is None else [(SOL_SOCKET, SCM_RIGHTS, array.array("i", [fd]))]
@@ -260,27 +241,29 @@ class Guardian:
     def do_spawn(self, request: int) -> None:
         """Fork a server."""
         fds, self.fds = self.fds[:SPAWN_FDS], self.fds[SPAWN_FDS:]
-        mark, ends = self.new_mark(), [-1, -1]
+        mark, ends = self.new_mark(), [-1]
         try:
             if -1 in fds:
                 raise OSError(errno.EMFILE, "")
-            told, report = ends = list(os.pipe2(os.O_CLOEXEC))
-            pid = os.fork()
-            if not pid:
-                run_child(fds, report, mark)
+            told, report = ends = [*os.pipe2(os.O_CLOEXEC)]
+            if not (pid := os.fork()):
+                run_child(fds, report, mark, self.pid)
             self.starting[told] = request, Server(pid, mark)
             self.poll.register(told, select.POLLIN)
             ends = [report]
         except OSError as problem:
             self.send(("failed", request, problem.errno, "fork"))
         finally:
-            for fd in (*fds, *ends):
-                if fd != -1:
-                    os.close(fd)
+            for fd in {*fds, *ends} - {-1}:
+                os.close(fd)
+
+    def known(self) -> list[Server]:
+        """Return all servers, also those of which we do not know yet how exec went."""
+        return [*self.servers.values(), *(server for _, server in self.starting.values())]
 
     def new_mark(self) -> int:
         """Return a mark that no living server has: the numbers begin again one day."""
-        used = {server.mark for server in self.servers.values()} | {server.mark for _, server in self.starting.values()}
+        used = {server.mark for server in self.known()}
         while True:
             self.number = self.number % (GUARDIAN - 1) + 1
             if (mark := mark_of(self.scope, self.instance, self.number)) not in used:
@@ -299,41 +282,47 @@ class Guardian:
         self.servers[server.pid] = server
         try:
             fd = os.pidfd_open(server.pid)
+            self.send(("spawned", request, server.pid), fd)
+            os.close(fd)
         except OSError as problem:
             self.send(("failed", request, problem.errno, "fork"))
-            server.ends_at = time.monotonic() + END_SECONDS
-            return
-        self.send(("spawned", request, server.pid), fd)
-        os.close(fd)
+            self.do_end(0, server.pid)
 
     def do_end(self, request: int, pid: int) -> None:
         """Begin to end a server, by force."""
-        server = self.servers.get(pid)
-        if server is None:
+        if (server := self.servers.get(pid)) is None:
             self.send(("ended", request, None))
         else:
             server.request, server.ends_at = request, time.monotonic() + END_SECONDS
 
-    def end_step(self, server: Server) -> None:
-        """Go on ending a server; done when nothing of it is left, or nothing more can be done."""
-        if server.step() or time.monotonic() > server.ends_at:
-            del self.servers[server.pid]
-            self.send(("ended", server.request, os.waitpid(server.pid, os.WNOHANG)[1]))
+    def end_step(self, ending: list[Server]) -> None:
+        """Kill what is left of servers; done with those of which nothing is, or nothing more can be done.
 
-    def reap_orphans(self) -> None:
-        """Reap what was adopted; leaders stay until their server is ended, so that their pids stay theirs."""
-        leaders = self.servers.keys() | {server.pid for _, server in self.starting.values()}
-        for pid in children(os.getpid()):
-            if pid not in leaders:
-                with contextlib.suppress(OSError):
-                    os.waitpid(pid, os.WNOHANG)
+        Nothing is, if the leader was dead before we looked, and no orphan was there: one that has ended
+        counts, too, since it may have left a child meanwhile, which comes to us.
+        """
+        dead = [server for server in ending if server.kill()]
+        found = [(pid, read_mark(pid)) for pid in self.orphans()]
+        for server in ending:
+            left = [pid for pid, mark in found if mark == server.mark]
+            for pid in left:
+                kill_tree(pid)
+            if (server in dead and not left) or time.monotonic() > server.ends_at:
+                del self.servers[server.pid]
+                pid, status = os.waitpid(server.pid, os.WNOHANG)
+                self.send(("ended", server.request, status if pid else None))
+
+    def orphans(self) -> list[int]:
+        """Return what has come to us; leaders are not reaped before they are ended, so that their pids stay theirs."""
+        leaders = {server.pid for server in self.known()}
+        return [pid for pid in children(self.pid) if pid not in leaders]
 
     def die(self) -> None:
         """End everything below: every orphan comes to us, so nothing can hide."""
         end = time.monotonic() + END_SECONDS
-        while (left := descendants(os.getpid())) and time.monotonic() < end:
-            for pid in left:
-                kill(pid)
+        while children(self.pid) and time.monotonic() < end:
+            for pid in children(self.pid):
+                kill_tree(pid)
             with contextlib.suppress(OSError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass

@@ -1,14 +1,15 @@
 """The daemon's end of the guardian: starts servers through it, and repairs its death.
 
-Requests and answers are frames over a socket pair; a server's pipes go there with a request, its pidfd
-comes back with the answer. Nothing here blocks: a guardian that takes no more requests, or does not
-answer, is killed, which ends its servers, and the next start gets a fresh one.
+Requests and answers are frames over a socket pair; a server's pipes, and a file with its arguments, go there
+with a request, its pidfd comes back with the answer. Nothing here blocks: a guardian that takes no more
+requests, or does not answer, is killed, which ends its servers, and the next start gets a fresh one.
 """
 
 from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import marshal
 import os
 import socket
@@ -24,11 +25,19 @@ from mcpd.timers import Timers
 
 from .launch import launch
 
-# Forking and executing takes two milliseconds; this is for a machine on its knees.
+# Forking and executing takes two milliseconds; this is for a machine on its knees, and for a program on a
+# file system that hangs.
 SPAWN_SECONDS = 10.0
+# After the first of these a guardian is asked whether it is there, and after the second it is given up.
+DOUBT_SECONDS = 2.0
+SILENT_SECONDS = 3.0
+# It ends a server within a time that it keeps by itself.
+GRACE_SECONDS = 0.5
 SWEEP_SECONDS = 0.02
 MAX_SWEEPS = 250
 HEAD_BYTES = guardian.HEAD_BYTES
+# Instead of an answer.
+_LOST, _LATE = ("lost",), ("late",)
 
 
 class Log(Protocol):
@@ -66,19 +75,16 @@ class Guard:
         self.pid: int | None = None
         self.deaths = 0
         self._last = 0
-        self._servers = 0
-        self._adopting = False
+        self._adopting = self._asked = False
         self._waiting: dict[int, Callable[[tuple[Any, ...], int | None], None]] = {}
         self._buffer = bytearray()
-        self._fds: list[int] = []
+        self._fds: list[int | None] = []
         if early is not None:
             self._use(*early)
 
     # -- requests --------------------------------------------------------------------------------
 
-    async def spawn(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, fds: Sequence[int]
-    ) -> tuple[int, int]:
+    async def spawn(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, fds: Sequence[int]) -> tuple[int, int]:
         """Start a server with `fds` as its stdin, stdout and stderr; return its pid and a pidfd.
 
         The pidfd is the caller's to close; `fds` stay the caller's, too.
@@ -87,14 +93,25 @@ class Guard:
             ServerUnavailable: The guardian cannot be had.
             OSError: The system refuses, with errno; `filename` is `cwd` or the program.
         """
-        self._servers = self._servers % (guardian.GUARDIAN - 1) + 1
-        frame, fd = await self._ask(("spawn", list(argv), dict(env), cwd, self._servers), fds)
-        if frame[0] == "spawned" and fd is not None:
-            return frame[2], fd
+        file = _file_of((list(argv), dict(env), cwd))
+        try:
+            frame, fd = await self._ask(("spawn",), SPAWN_SECONDS, (*fds, file))
+            if frame == _LOST:  # what it may have started is dead, too
+                os.lseek(file, 0, os.SEEK_SET)
+                frame, fd = await self._ask(("spawn",), SPAWN_SECONDS, (*fds, file))
+        finally:
+            os.close(file)
+        if frame == _LATE:
+            raise ServerUnavailable(f"cannot run {argv[0]}: it was not loaded within {SPAWN_SECONDS:g} s")
+        if frame == _LOST:
+            raise ServerUnavailable("the process that starts servers has died")
         if frame[0] == "failed":
             _, _, number, what = frame
             raise OSError(number, os.strerror(number), cwd if what == "cwd" else argv[0])
-        raise ServerUnavailable("the process that starts servers has died")
+        if fd is None:
+            self._unwanted(frame, None)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), argv[0])
+        return frame[2], fd
 
     async def end(self, pid: int) -> int | None:
         """Kill what is left of a server, wait until nothing is, and reap it.
@@ -104,13 +121,15 @@ class Guard:
         """
         if self._link is None:
             return None
-        with trio.move_on_after(guardian.END_SECONDS + 1):
-            frame, _ = await self._ask(("end", pid), ())
-            return frame[2] if frame[0] == "ended" else None
-        return None
+        frame, _ = await self._ask(("end", pid), guardian.END_SECONDS + GRACE_SECONDS)
+        if frame == _LATE:
+            self._give_up()
+        return frame[2] if frame[0] == "ended" else None
 
-    async def _ask(self, request: tuple[Any, ...], fds: Sequence[int]) -> tuple[tuple[Any, ...], int | None]:
-        """Send a request and wait for its answer; `("lost",)` if the guardian dies meanwhile."""
+    async def _ask(
+        self, request: tuple[Any, ...], seconds: float, fds: Sequence[int] = ()
+    ) -> tuple[tuple[Any, ...], int | None]:
+        """Send a request and wait for its answer; _LOST if the guardian dies meanwhile, _LATE if nothing comes."""
         self._ensure()
         done = trio.Event()
         answer: list[tuple[tuple[Any, ...], int | None]] = []
@@ -120,36 +139,62 @@ class Guard:
             self._mover.leave = True
             done.set()
 
-        self._last = number = self._last + 1
-        self._waiting[number] = take
+        number = self._send(request, take, fds)
         try:
-            self._send((request[0], number, *request[1:]), fds)
-            if not self._adopting:
-                # Should the guardian die, what it looked after comes to us. Now, while the server starts anyway.
-                self._adopting = True
-                guardian.adopt_orphans()
-            with trio.move_on_after(SPAWN_SECONDS) as limit:
+            with trio.move_on_after(seconds):
                 await done.wait()
         finally:
-            self._waiting.pop(number, None)
-        if limit.cancelled_caught:
-            self._log.warning("guardian.silent", pid=self.pid)
-            self.kill()
-            return ("lost",), None
-        return answer[0]
+            if not answer:
+                self._waiting[number] = self._unwanted
+        return answer[0] if answer else (_LATE, None)
 
-    def _send(self, frame: tuple[Any, ...], fds: Sequence[int]) -> None:
-        body = marshal.dumps(frame)
+    def _send(
+        self, request: tuple[Any, ...], take: Callable[[tuple[Any, ...], int | None], None], fds: Sequence[int] = ()
+    ) -> int:
+        """Send a request; `take` gets its answer, or _LOST."""
+        self._last = number = self._last + 1
+        body = marshal.dumps((request[0], number, *request[1:]))
         data = len(body).to_bytes(HEAD_BYTES, "big") + body
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
             taken = self._link.sendmsg([data], rights) if self._link is not None else 0
-        except OSError as problem:
+        except OSError:
+            taken = 0
+        self._waiting[number] = take
+        if taken < len(data):  # it has died, or listens no more
             self.kill()
-            raise ServerUnavailable(f"the process that starts servers does not listen: {problem}") from None
-        if taken < len(data):
-            self.kill()
-            raise ServerUnavailable("arguments and environment are too long to be passed on")
+            self._lost()
+            return number
+        self._timers.after(DOUBT_SECONDS, lambda: self._doubt(number))
+        if not self._adopting:
+            # Should the guardian die, what it looked after comes to us. Now, while the server starts anyway.
+            self._adopting = True
+            guardian.adopt_orphans()
+        return number
+
+    def _doubt(self, number: int) -> None:
+        """Ask a guardian that has not answered yet whether it is there."""
+        if number not in self._waiting or self._asked or self._link is None:
+            return
+
+        def over(*_: object) -> None:
+            timer.cancel()
+            self._asked = False
+
+        timer = self._timers.after(SILENT_SECONDS, self._give_up)
+        self._asked = True
+        self._send(("ping",), over)
+
+    def _give_up(self) -> None:
+        self._log.warning("guardian.silent", pid=self.pid)
+        self.kill()
+
+    def _unwanted(self, frame: tuple[Any, ...], fd: int | None) -> None:
+        """Take an answer that nobody waits for any more: a server is ended again."""
+        if fd is not None:
+            os.close(fd)
+        if frame[0] == "spawned":
+            self._send(("end", frame[2]), lambda *_: None)
 
     # -- its life --------------------------------------------------------------------------------
 
@@ -169,7 +214,7 @@ class Guard:
     def kill(self) -> None:
         """End the guardian, and with it all its servers, now; the link notices. Idempotent."""
         if self.pid is not None:
-            guardian.kill(self.pid)
+            guardian.kill_tree(self.pid)
 
     async def aclose(self) -> None:
         """Close the link and wait until the guardian has ended what is below it, and itself; bounded. Idempotent."""
@@ -180,9 +225,11 @@ class Guard:
             fd = os.pidfd_open(self.pid)
             try:
                 await trio.lowlevel.wait_readable(fd)
-                os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222  # it has exited
             finally:
                 os.close(fd)
+        self.kill()  # in case that it hangs
+        with contextlib.suppress(OSError):
+            os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222  # does not wait
         self.pid = None
 
     def _hang_up(self) -> None:
@@ -195,16 +242,18 @@ class Guard:
         if self._link is None:
             return
         try:
-            data, ancillary, _, _ = self._link.recvmsg(1 << 16, 1024, socket.MSG_CMSG_CLOEXEC)
+            data, ancillary, flags, _ = self._link.recvmsg(1 << 16, 1024, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return
         except OSError:
-            data, ancillary = b"", []
+            data, ancillary, flags = b"", [], 0
         for level, kind, content in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 fds = array.array("i")
                 fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
                 self._fds += fds
+        if flags & socket.MSG_CTRUNC:
+            self._fds.append(None)  # we have no room for another one
         if not data:
             self._lost()
             return
@@ -219,13 +268,7 @@ class Guard:
             frame = marshal.loads(bytes(self._buffer[HEAD_BYTES : HEAD_BYTES + size]))  # noqa: S302  # our own child
             del self._buffer[: HEAD_BYTES + size]
             fd = self._fds.pop(0) if frame[0] == "spawned" else None
-            take = self._waiting.pop(frame[1], None)
-            if take is not None:
-                take(frame, fd)
-            elif fd is not None:  # nobody waits for this server any more
-                os.close(fd)
-                with contextlib.suppress(ServerUnavailable):
-                    self._send(("end", 0, frame[2]), ())
+            self._waiting.pop(frame[1], self._unwanted)(frame, fd)
 
     def _lost(self) -> None:
         """The guardian has died: its servers die by their parent-death signal, their children come to us."""
@@ -234,21 +277,33 @@ class Guard:
         self._log.warning("guardian.lost", pid=self.pid)
         self.pid = None
         self._buffer.clear()
-        for fd in self._fds:
+        for fd in filter(None, self._fds):
             os.close(fd)
         self._fds.clear()
         waiting, self._waiting = self._waiting, {}
         for take in waiting.values():
-            take(("lost",), None)
+            take(_LOST, None)
         self._sweep(MAX_SWEEPS)
 
     def _sweep(self, left: int) -> None:
         """Kill and reap what came to us from a guardian that has died, again and again until that is nothing."""
         adopted = [pid for pid in guardian.children(os.getpid()) if pid != self.pid]
         for pid in adopted:
-            for one in (pid, *guardian.descendants(pid)):
-                guardian.kill(one)
+            guardian.kill_tree(pid)
             with contextlib.suppress(OSError):
                 os.waitpid(pid, os.WNOHANG)
         if adopted and left:
             self._timers.after(SWEEP_SECONDS, lambda: self._sweep(left - 1))
+
+
+def _file_of(content: tuple[Any, ...]) -> int:
+    """Return a descriptor of a file in memory: it may be longer than what a socket takes at once."""
+    fd = os.memfd_create("spawn", os.MFD_CLOEXEC)
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            marshal.dump(content, file)
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

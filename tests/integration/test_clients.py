@@ -98,16 +98,16 @@ def test_a_client_that_does_not_read_is_waited_for_by_nobody(shared_world: World
 
 def test_what_is_kept_for_a_client_that_does_not_read_is_bounded(world: World) -> None:
     with world.connect() as slow, world.connect() as other:
-        for _ in range(160):
+        for _ in range(80):
             slow.send_call("big", {"n": 2 * MIB}, max_bytes=16 * MIB)
 
         # Nothing more is asked of the server for a client that does not read, and so the counts stand still.
         seen: list[object] = []
         while len(seen) < 20 or seen[-20:] != [seen[-1]] * 20:
             seen.append(other.row().get("outcomes"))
-        assert other.ask("mcpd/status")["daemon"]["rss_bytes"] < 256 * MIB
+        assert other.ask("mcpd/status")["daemon"]["rss_bytes"] < 128 * MIB
 
-        for _ in range(160):
+        for _ in range(80):
             slow.read()
 
 
@@ -172,8 +172,8 @@ def test_progress_extends_the_deadline_of_the_configuration(world: World) -> Non
     world.configure({"demo": shell("exec $0", timeout={"call_seconds": 1})})
 
     with world.connect() as wire:
-        done = wire.text("slow", {"seconds": 2, "steps": 20}, _meta={"progressToken": 1})
-        assert done == "slept 2 seconds"
+        done = wire.text("slow", {"seconds": 1.5, "steps": 15}, _meta={"progressToken": 1})
+        assert done == "slept 1.5 seconds"
         assert (
             wire.fail("mcpd/call", {"server": "demo", "tool": "slow", "arguments": {**HOUR, "steps": 1}})["code"] == 12
         )

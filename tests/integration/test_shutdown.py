@@ -119,6 +119,37 @@ def test_a_killed_daemon_takes_its_servers_with_it(world: World) -> None:
     world.wait_empty()
 
 
+def test_what_a_killed_daemon_and_guardian_leave_is_ended_by_the_next_daemon(world: World) -> None:
+    world.configure({"stubborn": shell(STUBBORN), "demo": None})
+    assert world.call("stubborn", "echo", "text=hi") == "hi"
+    (guardian,) = world.guardians()
+    left = world.processes("sleep\0")
+
+    # Stopped first, so that neither sees the other's end.
+    for pid in (*world.daemons(), guardian):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (*world.daemons(), guardian):
+        os.kill(pid, signal.SIGKILL)
+
+    assert world.call("demo", "counter") == "1"
+    until(lambda: not set(left) & set(world.processes("sleep\0")))
+    assert len(world.daemons()) == len(world.guardians()) == len(world.processes("demo.py")) == 1
+
+
+def test_a_guardian_that_dies_takes_its_servers_along_and_is_replaced(world: World) -> None:
+    world.configure({"stubborn": shell(STUBBORN), "demo": None})
+    assert world.call("stubborn", "echo", "text=hi") == "hi"
+    assert world.call("demo", "counter") == "1"
+    (daemon,), (guardian,) = world.daemons(), world.guardians()
+
+    os.kill(guardian, signal.SIGKILL)
+
+    until(lambda: not world.processes("sleep\0") and not world.processes("demo.py"), seconds=HURRY_SECONDS)
+    until(lambda: world.run("call", "demo", "counter").out == "1\n")
+    assert world.daemons() == [daemon]
+    assert guardian not in world.guardians()
+
+
 def test_down_says_so_when_there_is_nothing_to_stop(world: World) -> None:
     done = world.run("down")
 

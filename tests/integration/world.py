@@ -168,12 +168,14 @@ class World:
     def daemon(self, *argv: str, env: Mapping[str, str] | None = None, command: Any = COMMAND) -> subprocess.Popen[str]:
         """Start a daemon in the foreground and return when it says that it listens."""
         reader, writer = os.pipe()
-        log = (self.path / "foreground.log").open("a")
-        with log, open(reader, "rb") as ready:
+        os.set_blocking(reader, False)
+        with (self.path / "foreground.log").open("a") as log, open(reader, "rb", buffering=0) as ready:
             options = ("daemon", "--ready-fd", str(writer), *argv)
             child = self.spawn(*command, *options, env=env, pass_fds=(writer,), stdout=log, stderr=log)
             os.close(writer)
-            assert ready.read() == b"ready\n", self.log()
+            said = [until(lambda: None if (data := ready.read(64)) is None else (data,)) for _ in range(2)]
+            # And then the end: nobody else has got hold of the descriptor.
+            assert said == [(b"ready\n",), (b"",)], self.log()
         return child
 
     def log(self) -> str:
@@ -187,7 +189,7 @@ class World:
         """Return the living processes of this world, those with `word` in their command line."""
         mark = os.fsencode(self.path)
         found = []
-        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        for pid in _all():
             command = _read(f"/proc/{pid}/cmdline")
             # A process that has ended and waits to be collected has no command line.
             if command and word.encode() in command and (mark in command or mark in _read(f"/proc/{pid}/environ")):
@@ -197,6 +199,11 @@ class World:
     def daemons(self) -> list[int]:
         """Return the daemons of this world."""
         return self.processes("mcpd_client\0daemon")
+
+    def guardians(self) -> list[int]:
+        """Return the guardians of this world's daemons, which have hardly any environment to be known by."""
+        mine = self.daemons()
+        return [pid for pid in _all() if b"guardian.py\0" in _read(f"/proc/{pid}/cmdline") and _parent(pid) in mine]
 
     def signal_daemon(self, number: signal.Signals) -> None:
         """Send a signal to the one daemon of this world."""
@@ -227,6 +234,16 @@ def _toml(value: object) -> str:
         return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
     # Texts, numbers, booleans and lists of them read the same in JSON.
     return json.dumps(value)
+
+
+def _all() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _parent(pid: int) -> int:
+    # The name of the program, in parentheses, may hold anything.
+    state = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return int(state[1]) if state else 0
 
 
 def _command_of(pid: int) -> str:

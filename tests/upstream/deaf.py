@@ -3,12 +3,15 @@
 Every process of it has TOKEN in its command line. It writes `up` to its output when all of them are there.
 """
 
+import contextlib
 import os
 import signal
 import sys
 import time
 
 HOUR_SECONDS = 3600
+# How many processes each kind has once it is up.
+SIZES = {"good": 1, "deaf": 1, "leaver": 2, "tree": 3, "setsid": 2, "hidden": 2, "mover": 2}
 
 
 def again(kind: str) -> list[str]:
@@ -22,10 +25,11 @@ def be_deaf() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def start(*kinds: str, session: bool = False, hidden: bool = False) -> None:
-    """Start a deaf child; return when it is one."""
+def start_child(*, session: bool = False, hidden: bool = False) -> None:
+    """Start a deaf child, in a session of its own or hidden altogether; return when it is that."""
     reader, writer = os.pipe()
-    if not os.fork():
+    child = os.fork()
+    if not child:
         be_deaf()
         if session or hidden:
             os.setsid()
@@ -34,49 +38,47 @@ def start(*kinds: str, session: bool = False, hidden: bool = False) -> None:
         os.write(writer, b"up")
         if hidden:
             os.closerange(0, 100)
-        os.execve(sys.executable, again(*kinds), {} if hidden else os.environ)
+        os.execve(sys.executable, again("silent"), {} if hidden else os.environ)
     os.close(writer)
     os.read(reader, 2)
+    if hidden:
+        os.waitpid(child, 0)
 
 
-def move() -> None:
-    """Fork a child with a session of its own and leave, every millisecond."""
+def start_moving() -> None:
+    """Start what forks a child with a session of its own and leaves, every millisecond."""
+    if os.fork():
+        return
     be_deaf()
-    while not os.fork():
-        os.setsid()
+    while True:
+        with contextlib.suppress(OSError):
+            os.setsid()
         time.sleep(0.001)
         if os.fork():
             os._exit(0)
 
 
-def say_up() -> None:
-    """Tell whoever has started this that all of it is there."""
-    os.write(1, b"up\n")
+def serve() -> None:
+    """Give back what comes until nothing comes any more."""
+    while line := os.read(0, 1 << 16):
+        os.write(1, line)
 
 
 def main(kind: str) -> None:
     """Be a kind of server."""
-    if kind == "good":
-        say_up()
-        while os.read(0, 1 << 16):
-            pass
-        return
-    if kind in ("heir", "leaver"):
-        start("deaf")
-    elif kind == "setsid":
-        start("deaf", session=True)
-    elif kind == "hidden":
-        start("deaf", hidden=True)
-    elif kind == "pair":
-        start("deaf")
-    elif kind == "mover":
-        move()
-    elif kind == "tree":
+    if kind == "tree":
         script = "trap '' TERM INT HUP; \"$@\"; exit 0"
         os.execve("/bin/sh", ["sh", "-c", script, sys.argv[2], *again("pair")], os.environ)
-    be_deaf()
-    say_up()
-    if kind != "leaver":
+    if kind in ("pair", "leaver", "setsid", "hidden"):
+        start_child(session=kind == "setsid", hidden=kind == "hidden")
+    elif kind == "mover":
+        start_moving()
+    if kind != "good":
+        be_deaf()
+    if kind != "silent":
+        os.write(1, b"up\n")
+        serve()
+    if kind not in ("good", "leaver"):
         time.sleep(HOUR_SECONDS)
 
 

@@ -192,6 +192,7 @@ class Incarnation:
             self.costly_probe = True
             asked.clear()
             await self._end()
+            self.ring.clear()
             await self._spawn()
             return None
         if step.method is not None:

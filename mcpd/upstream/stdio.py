@@ -77,6 +77,11 @@ class Ring:
             for follower in tuple(self._followers):
                 follower(line.decode("utf-8", "replace"))
 
+    def clear(self) -> None:
+        """Forget what is held: it is another process's from here on."""
+        self._pieces.clear()
+        self._held = 0
+
     def lines(self, last: int | None = None) -> list[tuple[float, str]]:
         """Return the lines that are held, each with its time; the first one may be cut."""
         found: list[tuple[float, str]] = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("handle", metavar="HANDLE", help="the handle that the cut result names")
-    parser.add_argument("--offset", metavar="N", help="where to begin; default: the beginning")
+    parser.add_argument("--offset", metavar="N", help="where to begin; default: where the last part ended")
     parser.add_argument("--max-bytes", metavar="N", help="how much to print at most")
     parser.add_argument("--all", action="store_true", help="go on to the end")
 

@@ -14,6 +14,9 @@ from pathlib import Path
 # What no client may ever be told: nothing at all, or something that is not the protocol.
 IMPOSSIBLE = ("no_answer", "unreadable", "daemon_protocol", "internal")
 ANSWERS = ("done", "tool_error", "upstream_error")
+# How a bug looks in the log: raw where Python itself reports it, in one line where the daemon does.
+SIGNS = ("Traceback (most recent", '"level":"error"', "upstream.crashed")
+TRACEBACK_LINES = 25
 # The harness's own calls.
 OWN_SERIAL = "0"
 
@@ -130,9 +133,14 @@ def _of_call(what: str, token: str, told: list[Told], ledger: Ledger, *, must_be
 
 
 def of_log(text: str) -> list[Violation]:
-    """Return what the daemons have logged about bugs of their own."""
-    signs = ("Traceback (most recent", '"level":"error"', "upstream.crashed")
-    return [Violation("logged", line[:1500]) for line in text.splitlines() if any(sign in line for sign in signs)]
+    """Return what the daemons have logged about bugs of their own, with the lines that follow a traceback."""
+    lines = text.splitlines()
+    return [
+        Violation("logged", "\n  ".join(lines[number : number + (TRACEBACK_LINES if sign == SIGNS[0] else 1)]))
+        for number, line in enumerate(lines)
+        for sign in SIGNS
+        if sign in line
+    ]
 
 
 def of_size(what: str, before: int, after: int, allowance: int) -> list[Violation]:

@@ -20,7 +20,7 @@ from tests.chaos.watch import Watch
 TICK_SECONDS = 0.02
 CHAPTER_SECONDS = 10.0
 # Short runs have less of everything.
-WARM_UP_SECONDS = 5.0
+WARM_UP_SECONDS = 8.0
 FD_ALLOWANCE, RSS_ALLOWANCE_BYTES = 2, 4 << 20
 # From here on servers must have come back by themselves: a budget of starts that was spent is remembered for 30 s.
 PATIENT_SECONDS = 40.0

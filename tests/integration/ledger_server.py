@@ -5,14 +5,12 @@ or in a session of its own after a double fork; `silent` never answers anything,
 Notes are lines: `start PID`, and then the tool and the text of each call.
 """
 
+import json
 import os
 import select
 import signal
 import sys
 import time
-
-
-import json
 
 HOUR_SECONDS = 3600
 FLOOD_BYTES = 1 << 20

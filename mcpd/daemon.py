@@ -30,7 +30,7 @@ from mcpd.config.load import load
 from mcpd.config.model import Config
 from mcpd.downstream.control import Control
 from mcpd.downstream.listener import Listener
-from mcpd.downstream.place import CannotListen, Place, announce, home_of
+from mcpd.downstream.place import CannotListen, Place, announce, home_of, unannounce
 from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
@@ -140,6 +140,7 @@ class Daemon:
         self._mover.batch(self._listener.drop_all)
         await self._guard.aclose()
         self._place.leave()
+        unannounce(os.environ)
         self._log.info("daemon.stopped")
 
     async def _obey(self, signals: Any) -> None:

@@ -43,6 +43,7 @@ def main() -> int:
             return run_fully(argv)
     except KeyboardInterrupt:
         # The connection closes with the process, and that cancels the call.
+        os.write(2, b"interrupted; the call may have run\n")
         status = 130
     # Taking the interpreter apart would cost a tenth of the whole call, and nothing is left to flush.
     os._exit(status)

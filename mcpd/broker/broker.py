@@ -196,6 +196,8 @@ class Broker:
             return Misconfigured(problem.sentence, hint=problem.hint, file=problem.file)
         near = nearest(name, self.places)
         hint = f"did you mean {', '.join(near)}?" if near else "mcpd ls"
+        if not config.servers and not config.wrong:
+            hint = f"write a [servers.NAME] into {config.path}"
         return UnknownServer(f"there is no server '{name[:200]}'", server=name[:200], hint=hint, near=near)
 
     # -- calling ---------------------------------------------------------------------------------

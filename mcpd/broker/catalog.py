@@ -101,6 +101,10 @@ class Catalog:
         """The tools that are at hand, fresh or not."""
         return self._known.get("tools")
 
+    def failed(self, kind: str) -> bool:
+        """Whether the last walk did not bring a list."""
+        return kind in self._failed
+
     def known(self, kind: str) -> Listing | None:
         """Return what is at hand, fresh or not, without asking anybody."""
         return self._known.get(kind)

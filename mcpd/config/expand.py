@@ -131,7 +131,7 @@ class Expander:
         self._refuse(
             key,
             f"needs ${{{name}}}, which is not set in the environment of the daemon",
-            f"set {name} and restart the daemon, or write ${{{name}:-DEFAULT}}",
+            f"export {name}, then: mcpd down, and call again; or write ${{{name}:-DEFAULT}}",
         )
 
     def _refuse(self, key: str, why: str, hint: str) -> NoReturn:
@@ -182,5 +182,5 @@ def _not_runnable(server: Server, place: str | None, path: str) -> ServerUnavail
         return ServerUnavailable(f"command {command} not found: no such file", server=server.name)
     # What the entry says in env is never shown, not even a PATH.
     searched = "the PATH of its env" if "PATH" in server.env else f"PATH {path}"
-    hint = f"install {command}, or give its whole path as command"
+    hint = f"install {command}, or give its whole path; for the PATH of this shell: mcpd down, and call again"
     return ServerUnavailable(f"command {command} not found in {searched}", server=server.name, hint=hint)

@@ -31,6 +31,8 @@ from .lists import ListParams, Lists
 
 # A server that is slow to list its tools does not keep one from calling them.
 LIST_PATIENCE_SECONDS = 5.0
+# Arguments that need no schema are only compared with it where that costs nobody a wait.
+CHECK_PATIENCE_SECONDS = 1.0
 
 
 class Waiter:
@@ -107,8 +109,8 @@ class Commands:
         meta: Mapping[str, Raw] | None,
     ) -> Output:
         begun = trio.current_time()
-        needs = arguments.needs_schema(command) or (command.check and bool(command.words))
-        schema = await self._schema(command) if needs else None
+        needed = arguments.needs_schema(command)
+        schema = await self._schema(command, needed=needed) if needed or command.check else None
         body = arguments.build(command, schema, files)
         timeout = command.timeout_seconds
         if timeout is not None:
@@ -127,7 +129,7 @@ class Commands:
             return error_output(error, as_json=command.as_json, server=command.server)
         return call_output(result, command, columns)
 
-    async def _schema(self, command: CallCommand) -> bytes | None:
+    async def _schema(self, command: CallCommand, *, needed: bool) -> bytes | None:
         """Return the tool's input schema; None where the server does not tell, or not in time.
 
         Raises:
@@ -142,21 +144,23 @@ class Commands:
             name, seconds = command.server, command.timeout_seconds
             why = f"server '{name}' was not ready for '{command.tool}' within {seconds:g} s"
             raise CallTimeout(why, server=name, may_have_run=False)
-        listing = await self._patiently(place, command.tool)
+        if not needed and place.catalog.failed("tools"):
+            return None  # nothing to check with, and it was waited for already
+        listing = await self._patiently(place, command.tool, LIST_PATIENCE_SECONDS if needed else CHECK_PATIENCE_SECONDS)
         if listing is None or command.tool not in listing.names:
             if listing is not None and not listing.incomplete and not listing.set_aside:
                 raise place.unknown_tool(command.tool)
             return None
         return bytes(rawjson.members(listing.names[command.tool], "the tool").get("inputSchema", ABSENT)) or None
 
-    async def _patiently(self, place: Place, tool: str) -> Listing | None:
+    async def _patiently(self, place: Place, tool: str, seconds: float) -> Listing | None:
         """Return the tools, fetched anew if one is missing; None if the server does not tell in time.
 
         Raises:
             McpdError: The server has ended meanwhile.
         """
         try:
-            with trio.move_on_after(LIST_PATIENCE_SECONDS):
+            with trio.move_on_after(seconds):
                 await trio.lowlevel.checkpoint()
                 listing, _ = await place.catalog.listing("tools")
                 if tool not in listing.names:
@@ -184,6 +188,8 @@ class Commands:
         for extra in ("stale", "incomplete", "set_aside", "problems"):
             if value := getattr(found, extra):
                 listing[extra] = value
+        if not found.items and found.problems and self._broker.config.unusable:
+            raise self._broker.why_not("")
         body = msgspec.json.encode(listing)
         return Output(0, body.decode() + "\n", "") if command.as_json else tools_output(body, command, columns)
 

@@ -198,7 +198,10 @@ class Control:
         whole, following = self._store.get(p.handle, None, trio.current_time())
         page = bounding.page(whole, following if p.offset is None else p.offset, max(p.max_bytes, 1))
         self._store.turn(p.handle, whole.bytes if page.next_offset is None else page.next_offset)
-        connection.send(jsonrpc.answer(request_id, bounding.view(whole, page, {"handle": p.handle})))
+        described: dict[str, object] = {"handle": p.handle}
+        if whole.cut_from:
+            described |= {"kept": whole.bytes, "of": whole.cut_from}
+        connection.send(jsonrpc.answer(request_id, bounding.view(whole, page, described)))
 
     def _cli(self, connection: Connection, request_id: bytes, p: CliParams) -> None:
         connection.start(

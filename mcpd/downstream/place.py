@@ -92,6 +92,7 @@ class Place:
             CannotListen: Another daemon has it, or the folder is not fit.
         """
         check_length(self.path)
+        _check_path(self.path)
         folder = os.path.dirname(self.path)
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -184,10 +185,27 @@ def announce(path: str, environ: Mapping[str, str]) -> None:
         os.replace(temporary, target)
 
 
+def unannounce(environ: Mapping[str, str]) -> None:
+    """Take the note back, if it is still ours."""
+    target = f"{home_of(environ)}/.local/state/mcpd/endpoint.json"
+    with contextlib.suppress(OSError):
+        with open(target, encoding="utf-8") as file:
+            ours = f'"pid": {os.getpid()}}}' in file.read(4096)
+        if ours:
+            os.unlink(target)
+
+
 def _quoted(text: str) -> str:
     from _json import encode_basestring_ascii  # the rest of `json` costs the start a few milliseconds
 
     return encode_basestring_ascii(text)
+
+
+def _check_path(path: str) -> None:
+    """Refuse to put a socket in the place of anything that is none."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise CannotListen(f"{path} exists and is not a socket\n  give another path with --socket or MCPD_SOCKET")
 
 
 def _check_folder(folder: str) -> None:

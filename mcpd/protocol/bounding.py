@@ -69,6 +69,7 @@ class Whole(Struct, frozen=True):
         rest: the other members of the result, bit-exact.
         bytes: how much there is to show.
         held_bytes: about how much memory this keeps.
+        cut_from: how much there was before `shortened`; 0 if nothing is missing.
     """
 
     segments: list[Text | Atom]
@@ -76,6 +77,7 @@ class Whole(Struct, frozen=True):
     rest: dict[str, Raw]
     bytes: int
     held_bytes: int
+    cut_from: int = 0
 
 
 class Page(Struct, frozen=True):
@@ -161,7 +163,7 @@ def shortened(whole: Whole, max_bytes: int) -> Whole:
         left -= segment.size
     ends = list(accumulate(segment.size for segment in segments))
     held_bytes = sum(map(_held_bytes, segments)) + sum(map(len, whole.rest.values()))
-    return Whole(segments, ends, whole.rest, ends[-1] if ends else 0, held_bytes)
+    return Whole(segments, ends, whole.rest, ends[-1] if ends else 0, held_bytes, whole.bytes)
 
 
 def view(whole: Whole, page: Page, meta: Mapping[str, object]) -> bytes:

@@ -10,7 +10,7 @@ import trio
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
-from mcpd.errors import McpdError, final
+from mcpd.errors import McpdError, ServerUnavailable, final
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 
@@ -104,6 +104,8 @@ class Surroundings:
             return self.launch(server)
         except McpdError as problem:
             problem.may_have_run = False
+            if isinstance(problem, ServerUnavailable):
+                problem.message = f"server '{server.name}' could not be started: {problem.message}"
             raise final(problem) from None
 
     def note(self, event: str, run: Run, **facts: object) -> None:

@@ -267,7 +267,7 @@ class Channel:
         if exchange is None:
             return False
         exchange.on_failure(
-            TooLarge(f"the answer is longer than {self._message_bytes} bytes", may_have_run=True)
+            TooLarge(f"the answer is longer than {self._message_bytes} bytes (limits.message_bytes)", may_have_run=True)
         )
         return True
 

@@ -313,6 +313,8 @@ class Slot:
             self._fire(Event.LOST)
             self._retry.back_off(self._on_retry)
         else:
+            if not problem.final:
+                problem.message += f"; after {lifecycle.MAX_SPAWNS} starts in a short time it is left alone for a while"
             self._fire(Event.GIVE_UP)
             self._retry.give_up()
             self._waiting.fail(again_later(problem, self.server.name, lifecycle.FAILED_SECONDS))

@@ -247,7 +247,7 @@ def test_fetch_prints_a_part_and_how_to_go_on(serve: Any, capfd: Capture) -> Non
     seen = serve({"mcpd/fetch": fetch})
 
     assert main(["fetch", "h", "--offset", "3", "--max-bytes", "3"]) == 0
-    assert capfd.readouterr() == ("def", "cut at byte 6 of 9; the rest: mcpd fetch h --offset 6\n")
+    assert capfd.readouterr() == ("def", "cut at byte 6 of 9; the next part: mcpd fetch h --offset 6\n")
     assert seen[0]["params"] == {"handle": "h", "offset": 3, "max_bytes": 3}
 
     assert main(["fetch", "h", "--all"]) == 0

@@ -108,7 +108,7 @@ def test_a_picture_is_written_to_a_file(serve: Any, home: Path, capfd: Capture) 
     assert main(["call", "demo", "image", "-o", f"{home}/x.png"]) == 0
 
     assert (home / "x.png").read_bytes() == PICTURE
-    assert capfd.readouterr() == ("", "")
+    assert capfd.readouterr() == ("a picture", "")
     assert seen[0]["params"]["argv"] == ["call", "--json", "--max-bytes", "16777216", "demo", "image"]
 
 
@@ -176,9 +176,9 @@ def test_content_that_is_not_base64_is_an_error(serve: Any, home: Path, capfd: C
     assert capfd.readouterr().err == "error: the server sent content that is not base64\n"
 
 
-def test_a_file_that_cannot_be_written_is_an_error(serve: Any, home: Path, capfd: Capture) -> None:
+def test_a_file_that_cannot_be_written_is_an_error_before_the_call(serve: Any, home: Path, capfd: Capture) -> None:
     serve({"mcpd/cli": answer({"content": [IMAGE]})})
 
-    assert main(["call", "demo", "image", "-o", f"{home}/no/x"]) == 1
+    assert main(["call", "demo", "image", "-o", f"{home}/no/x"]) == 2
 
-    assert capfd.readouterr().err == f"error: cannot write {home}/no/x: No such file or directory\n"
+    assert capfd.readouterr().err.startswith(f"error: cannot write {home}/no/x\n")

@@ -235,7 +235,7 @@ def test_a_link_stays_a_link_because_programs_look_at_their_own_name(tmp_path):
         (
             {"command": "nope"},
             "command nope not found in PATH /bin:/usr/bin",
-            "install nope, or give its whole path as command",
+            "install nope, or give its whole path",
         ),
         (
             {"command": "nope", "env": {"PATH": "/hidden"}},

@@ -27,7 +27,7 @@ def big(size: int) -> str:
 
 def handle_in(note: str) -> tuple[str, int]:
     """The command that a note on stderr proposes: its handle and its offset."""
-    found = re.fullmatch(r"shown (\d+) of (\d+) bytes; the rest: mcpd fetch (\w+) --offset (\d+)\n", note)
+    found = re.fullmatch(r"shown (\d+) of (\d+) bytes; the next part: mcpd fetch (\w+) --offset (\d+)\n", note)
     assert found, note
     return found[3], int(found[4])
 
@@ -54,16 +54,19 @@ def test_fetch_goes_on_where_its_reader_is(shared_world: World) -> None:
     handle, _ = handle_in(first.err)
 
     second = shared_world.run("fetch", handle, "--max-bytes", "1000")
-    rest = shared_world.run("fetch", handle, "--all")
+    third = shared_world.run("fetch", handle, "--max-bytes", str(SIZE))
+    after = shared_world.run("fetch", handle)
 
-    assert (rest.status, rest.err) == (0, "")
-    assert first.out + second.out + rest.out == big(SIZE)
+    assert first.out + second.out + third.out == big(SIZE)
+    assert (after.status, after.out) == (0, "")
+    assert after.err.startswith("that was all of it")
 
 
 def test_fetch_all_from_the_beginning_prints_everything(shared_world: World) -> None:
     handle, _ = handle_in(shared_world.run("call", "demo", "big", f"n:={SIZE}").err)
 
-    done = shared_world.run("fetch", handle, "--offset", "0", "--all")
+    shared_world.run("fetch", handle)
+    done = shared_world.run("fetch", handle, "--all")
 
     assert (done.status, done.err) == (0, "")
     assert done.out == big(SIZE)

@@ -338,7 +338,7 @@ async def test_an_overlong_line_fails_the_call_it_answers(on: Fixture) -> None:
     assert on.channel.on_overlong(b'{"jsonrpc":"2.0","id":1,"result":{"text":"xxxxx') is True
 
     assert isinstance(request.problem, TooLarge)
-    assert (request.problem.message, request.problem.may_have_run) == ("the answer is longer than 1000 bytes", True)
+    assert (request.problem.message, request.problem.may_have_run) == ("the answer is longer than 1000 bytes (limits.message_bytes)", True)
     assert other.outcomes == []
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("handle", metavar="HANDLE", help="the handle that the cut result names")
-    parser.add_argument("--offset", metavar="N", help="where to begin; default: where the last part ended")
+    parser.add_argument("--offset", metavar="N", help="where to begin; default: where the last part ended, with --all the beginning")
     parser.add_argument("--max-bytes", metavar="N", help="how much to print at most")
-    parser.add_argument("--all", action="store_true", help="go on to the end")
+    parser.add_argument("--all", action="store_true", help="print everything from there to the end")
 
 
 def _fetch(options: Namespace) -> int:
@@ -28,6 +28,8 @@ def _fetch(options: Namespace) -> int:
     for key in ("offset", "max_bytes"):
         if (text := getattr(options, key)) is not None:
             params[key] = _number(key, text)
+    if options.all:
+        params.setdefault("offset", 0)
     with open_client(options) as client:
         while True:
             reply = client.request_reply("mcpd/fetch", params)
@@ -37,7 +39,7 @@ def _fetch(options: Namespace) -> int:
                 break
             params["offset"] = offset
     if not options.quiet and not options.json:
-        _print_rest(options.handle, view_of(reply.result))
+        _print_rest(options.handle, view_of(reply.result), asked=options.all or options.offset is not None)
     return 0
 
 
@@ -59,17 +61,23 @@ def _part(result: Mapping[str, Any]) -> str:
     return text if text.endswith("\n") or not text else f"{text}\n"
 
 
-def _print_rest(handle: str, view: Mapping[str, Any]) -> None:
+def _print_rest(handle: str, view: Mapping[str, Any], *, asked: bool) -> None:
     offset = view.get("nextOffset")
-    if offset is not None:
+    kept = view.get("kept")
+    if kept is not None:
+        print_note(f"warning: only the first {kept} bytes of the result were kept (limits.result_bytes)")
+    if offset is None:
+        if not asked and not view.get("shown") and view.get("bytes"):
+            print_note(f"that was all of it; from the beginning: mcpd fetch {handle} --offset 0")
+    else:
         of = f" of {view['bytes']}" if view.get("bytes") is not None else ""
-        print_note(f"cut at byte {offset}{of}; the rest: mcpd fetch {handle} --offset {offset}")
+        print_note(f"cut at byte {offset}{of}; the next part: mcpd fetch {handle} --offset {offset}")
 
 
 COMMANDS = {
     "fetch": Command(
         _fetch,
-        examples=("fetch r1a2b3", "fetch r1a2b3 --offset 65536 --max-bytes 1000", "fetch r1a2b3 --all > rest.txt"),
+        examples=("fetch r1a2b3", "fetch r1a2b3 --offset 65536 --max-bytes 1000", "fetch r1a2b3 --all > whole.txt"),
         configure=_configure,
     )
 }

@@ -39,7 +39,7 @@ def overview() -> str:
 
 
 def _configure_rpc(parser: ArgumentParser) -> None:
-    parser.add_argument("method", metavar="METHOD", help="as mcpd/status or tools/list")
+    parser.add_argument("method", metavar="METHOD", help="as mcpd/status; mcpd/servers, mcpd/call …: see the README")
     parser.add_argument("params", nargs="?", metavar="JSON", help="its parameters; @FILE or - for stdin")
 
 
@@ -123,7 +123,7 @@ def _help(options: Namespace) -> int:
 COMMANDS = {
     "rpc": Command(
         _rpc,
-        examples=("rpc mcpd/status", 'rpc mcpd/tools \'{"server": "demo"}\'', "rpc tools/list"),
+        examples=("rpc mcpd/status", 'rpc mcpd/tools \'{"server": "demo"}\''),
         configure=_configure_rpc,
     ),
     "demo": Command(_demo, examples=("demo", "demo | sh"), exits=(0, 2)),

@@ -28,6 +28,8 @@ def call_and_save(options: Namespace, argv: Sequence[str], files: Mapping[str, s
     if options.save is not None and not os.path.isdir(options.save):
         raise UsageError(f"--save needs a directory, and {options.save} is none")
     as_json = "--json" in argv
+    if options.output not in (None, "-"):
+        _check_writable(options.output)
     status, out, err = ask_daemon(options, [argv[0], *_own_options(argv), *argv[1:]], files)
     if status != 0:
         return print_answer(status, out, err)
@@ -36,11 +38,18 @@ def call_and_save(options: Namespace, argv: Sequence[str], files: Mapping[str, s
         _write_output(options.output, result)
     if options.save is not None:
         _write_all(options.save, result, quiet="-q" in argv)
-    if options.output is None:
+    if options.output is None or (options.output != "-" and list(attachments(result))):
         print_out(out if as_json else _for_reading(result))
     if view_of(result).get("truncated"):
         print_note(f"warning: the result is larger than {MAX_BYTES} bytes and was cut")
     return print_answer(0, "", err)
+
+
+def _check_writable(path: str) -> None:
+    """Refuse a file that cannot be written before the call, not after it."""
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"cannot write {path}")
 
 
 def _own_options(argv: Sequence[str]) -> list[str]:

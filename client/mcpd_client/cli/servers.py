@@ -27,7 +27,7 @@ def _ls(options: Namespace) -> int:
     if rows:
         print_out(table(("NAME", "STATE", "TRANSPORT", "TARGET"), cells, columns=columns, style=style))
     elif not options.quiet:
-        print_note("no servers are configured")
+        print_note("no servers are enabled; of all that are configured: mcpd ls --all; where to write one: mcpd config path")
     return 0
 
 

@@ -84,7 +84,7 @@ def status_text(status: Mapping[str, Any], *, columns: int | None, style: Style)
     """Return the daemon's line and one row per server."""
     rows = status["servers"]
     if not rows:
-        return f"{daemon_line(status['daemon'])}\nno servers are configured\n"
+        return f"{daemon_line(status['daemon'])}\nno servers are enabled; where to write one: mcpd config path\n"
     lines = [_cells(row, columns=columns) for row in rows]
     # The sign is painted after the layout: the table strips control characters.
     text = table(HEADER, lines, columns=columns, style=style).splitlines()

@@ -85,6 +85,8 @@ def _choice_texts(choices: list[object]) -> list[str]:
 
 
 def _unknown(name: str, shape: Shape, prefix: str, tool: str) -> BadRequest:
+    if (bare := name.strip()) != name and bare in shape.names:
+        return BadRequest(f"write {_shown(prefix + bare)}=VALUE, without blanks around the =")
     guess = near(name, shape.names)
     meant = f"; did you mean '{_shown(prefix + guess)}'?" if guess else ""
     return BadRequest(f"{_shown(tool)} has no argument '{_shown(prefix + name)}'{meant}", reason=_takes(shape, prefix))

@@ -46,6 +46,7 @@ class _View(Struct, gc=False):
     truncated: bool = False
     handle: str = ""
     nextOffset: int | None = None
+    kept: int | None = None
 
 
 _RESULT = msgspec.json.Decoder(_Result)
@@ -128,7 +129,8 @@ def _cut_note(seen: _Result) -> str:
         return f"{shown}; the rest is not kept: call again with --max-bytes {view.bytes}\n"
     # Without a next part only blocks are missing that were too large to be shown at all.
     where = f"--max-bytes {view.bytes}" if view.nextOffset is None else f"--offset {view.nextOffset}"
-    return f"{shown}; the rest: mcpd fetch {one_line(view.handle, 200)} {where}\n"
+    kept = f"\nwarning: only the first {view.kept} bytes are kept (limits.result_bytes)" if view.kept else ""
+    return f"{shown}; the next part: mcpd fetch {one_line(view.handle, 200)} {where}{kept}\n"
 
 
 # -- one value ---------------------------------------------------------------------------------------
@@ -143,7 +145,7 @@ def _field_output(result: bytes | Raw, seen: _Result, status: int, command: Call
     text = None if command.as_json else rawjson.string(value)
     printed = single_line(value) if text is None else text
     # Text may be cut; everything else is there as a whole or not at all.
-    note = _cut_note(seen) if steps[0] == "content" and not (command.quiet or command.as_json) else ""
+    note = _cut_note(seen) if steps[0] == "content" and not command.quiet else ""
     return Output(status, _for(columns, with_newline(printed)), note)
 
 

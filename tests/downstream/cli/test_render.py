@@ -150,8 +150,8 @@ VIEW = {"bytes": 5_000_000, "shown": 32768, "truncated": True, "offset": 0, "han
 @pytest.mark.parametrize(
     ("view", "note"),
     [
-        (VIEW, "shown 32768 of 5000000 bytes; the rest: mcpd fetch r1a2 --offset 32768\n"),
-        ({**VIEW, "nextOffset": None}, "shown 32768 of 5000000 bytes; the rest: mcpd fetch r1a2 --max-bytes 5000000\n"),
+        (VIEW, "shown 32768 of 5000000 bytes; the next part: mcpd fetch r1a2 --offset 32768\n"),
+        ({**VIEW, "nextOffset": None}, "shown 32768 of 5000000 bytes; the next part: mcpd fetch r1a2 --max-bytes 5000000\n"),
         (
             {**VIEW, "handle": ""},
             "shown 32768 of 5000000 bytes; the rest is not kept: call again with --max-bytes 5000000\n",

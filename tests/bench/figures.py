@@ -158,4 +158,11 @@ FIGURES = (
     _flat("flat_tools_cli", "tools", "cpu_cli.thousand_tools", "cpu_cli.ten_tools", "10 tools"),
     _flat("flat_catalog_1", "tools", "cpu_1.thousand_tools", "cpu_1.not_listed", "catalog not loaded"),
     _flat("flat_catalog_64", "tools", "cpu_64.thousand_tools", "cpu_64.not_listed", "catalog not loaded"),
+    Figure("spawn", "guardian", "ms", "spawn.mcpd", "spawn.popen", "bare Popen"),
+    Figure("spawn_extra", "guardian", "ms", "spawn_extra.mcpd", below=3.0),
+    Figure("memory_guardian", "guardian", "MiB", "memory_guardian.mcpd", below=12.0),
+    Figure("idle_cpu", "guardian", "%", "idle_cpu.mcpd", below=0.5),
+    Figure("polite_p99", "crowd", "ms", "polite_p99.crowded", "polite_p99.alone", "alone", below=25.0),
+    Figure("loud_rate", "crowd", "MB/s", "loud_rate.mcpd"),
+    Figure("memory_crowded", "crowd", "MiB", "memory_crowded.mcpd"),
 )

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 import adapters
 import load
 import machine
+import neighbours
 from programs import Mcpd, Rig, imported_by, tool_count
 
 # Where a sample goes: its series, and the value.
@@ -158,6 +159,7 @@ def tools(rig: Rig, note: Note) -> None:
 
 GROUPS: Mapping[str, Callable[[Rig, Note], None]] = {
     "calls": calls, "cli": cli, "cold": cold, "ten": ten, "blob": blob, "servers": servers, "tools": tools,
+    **neighbours.GROUPS,
 }  # fmt: skip
 
 

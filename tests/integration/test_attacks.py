@@ -125,8 +125,7 @@ def test_a_start_without_descriptors_is_refused_for_the_moment_and_leaves_none_o
             assert open_descriptors(daemon.pid) == before
         resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (soft, hard))
 
-        with within(5):
-            until(lambda: "result" in wire.wait(wire.send_call("note", {"text": "x"}, server="late")))
+        until(lambda: "result" in wire.wait(wire.send_call("note", {"text": "x"}, server="late")), seconds=5)
 
 
 def test_a_system_without_room_for_processes_refuses_a_start_and_says_why(world: World) -> None:
@@ -151,8 +150,7 @@ def test_a_system_without_room_for_processes_refuses_a_start_and_says_why(world:
         assert is_served(wire)
         assert world.run("--nproc=10000:", command=limit).status == 0
         # It was a moment's trouble, and not a refusal of the server's.
-        with within(5):
-            until(lambda: "result" in wire.wait(wire.send_call("note", {"text": "x"}, server="late")))
+        until(lambda: "result" in wire.wait(wire.send_call("note", {"text": "x"}, server="late")), seconds=5)
 
 
 @pytest.mark.parametrize("how", ["exec 2>/dev/full", "ulimit -f 8"], ids=["no-space-left", "file-too-large"])

@@ -8,6 +8,7 @@ disk) is counted and never stops anything. The last events are kept for `mcpd lo
 from __future__ import annotations
 
 import logging
+import select
 import sys
 import time
 from collections import deque
@@ -20,6 +21,8 @@ import msgspec
 KEPT_EVENTS = 500
 # Of what is said before the log is open; more than this would be a storm.
 EARLY_EVENTS = 1000
+# In UTF-8 this is less than what a pipe takes as a whole.
+MAX_LINE = 1000
 
 
 def iso(seconds: float) -> str:
@@ -39,6 +42,8 @@ class Log:
     def __init__(self, level: str = "info", stream: TextIO = sys.stderr) -> None:
         self._level = logging.getLevelNamesMapping()[level.upper()]
         self._stream = stream
+        self._room = select.poll()
+        self._room.register(stream, select.POLLOUT)
         self._early: deque[dict[str, Any]] = deque(maxlen=EARLY_EVENTS)
         self._logger: Any = None
         self.recent: deque[tuple[float, str]] = deque(maxlen=KEPT_EVENTS)
@@ -98,8 +103,12 @@ class Log:
     def write(self, text: str) -> None:
         """Write to the stream, or count the line as lost; what the library calls."""
         try:
-            self._stream.write(text)
-            self._stream.flush()
+            # Nobody may read the other end; a short line never waits where there is room at all.
+            if self._room.poll(0):
+                self._stream.write(text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…\n")
+                self._stream.flush()
+            else:
+                self.lost += 1
         except (OSError, ValueError):
             self.lost += 1
 

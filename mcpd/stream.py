@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcpd.mover import Mover
@@ -75,7 +75,7 @@ class Stream:
 
     def write(self, part: Part) -> None:
         """Queue bytes; they leave when the running batch is done, or at once outside of one."""
-        if self.closed or self._wfd is None:
+        if self.closed:
             return
         mover = self._mover
         if not self.out:
@@ -184,29 +184,34 @@ class Stream:
         except OSError:
             n = 0
         if n:
-            try:
-                self._on_bytes(bytes(_view[:n]))
-            # One of the three places that catch everything: a bug in serving one peer ends that peer only.
-            except Exception as problem:  # noqa: BLE001
-                self._on_crash(problem)
+            self._guard(self._on_bytes, bytes(_view[:n]))
             return
         self._reading, self._ended = False, True
         self._watch()  # what is queued for the peer may still leave
-        self._on_end(False)
+        self._guard(self._on_end, False)
 
     def _gone(self) -> None:
         """Nobody reads any more what we write; at a socket that means nobody is there."""
+        if self._wfd != self._rfd:
+            # Last words may still be on their way in the other pipe. What was queued stays, to be taken back.
+            self._mover.discard(self._wfd)
+            self._wfd = None
+            self._guard(self._on_end, True)
+            return
         self.out.clear()
         self.out_bytes = 0
-        if self._wfd != self._rfd:
-            # A server's closed stdin says nothing about its stdout.
-            self.close_write()
-            return
         if self.closed:
             return
         self._reading, self._ended = False, True
         self._mover.forget(self._rfd)
-        self._on_end(True)
+        self._guard(self._on_end, True)
+
+    def _guard(self, callback: Callable[[Any], None], argument: object) -> None:
+        try:
+            callback(argument)
+        # One of the three places that catch everything: a bug in serving one peer ends that peer only.
+        except Exception as problem:  # noqa: BLE001
+            self._on_crash(problem)
 
     # -- the descriptors ---------------------------------------------------------------------------
 
@@ -222,7 +227,7 @@ class Stream:
 
     def close_write(self) -> None:
         """Close the writing side (a server's stdin); queued bytes are dropped. Idempotent."""
-        if self._wfd is not None and self._wfd != self._rfd:
+        if self._wfd is None or self._wfd != self._rfd:
             self._mover.discard(self._wfd)
             self._wfd = None
             self.out.clear()

@@ -109,3 +109,4 @@ class Timers:
             if thing.over:
                 self._dead -= 1
         self._firing = False
+        self._dead = max(0, self._dead)  # what was entered twice is counted once

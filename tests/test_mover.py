@@ -137,21 +137,23 @@ async def test_the_end_of_a_pipe_without_last_bytes_is_an_end(mover):
     os.close(in_r)
 
 
-async def test_a_server_that_closes_its_stdin_can_still_be_read(mover):
+async def test_the_last_words_of_a_server_that_closed_its_stdin_are_read(mover):
     sink = Sink()
     out_r, out_w = os.pipe()
     in_r, in_w = os.pipe()
     stream = mover.open(out_r, in_w, sink.on_bytes, sink.on_end, sink.on_crash)
     os.close(in_r)
 
-    stream.write(b"nobody reads this")
-    os.write(out_w, b"still here")
+    unread = b"nobody reads this"
+    stream.write(unread)
+    os.write(out_w, b"last words")
 
     await sink.until(lambda: sink.data)
-    assert sink.data == b"still here"
-    assert not sink.ends
+    assert sink.data == b"last words"
+    assert sink.ends == [True]
+    assert stream.withdraw(unread)
     os.close(out_w)
-    await sink.until(lambda: sink.ends)
+    await sink.until(lambda: len(sink.ends) == 2)
     stream.close()
 
 

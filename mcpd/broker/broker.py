@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
 
 import msgspec
 import trio
@@ -14,7 +14,6 @@ from mcpd.config.diff import diff
 from mcpd.config.model import Config, Problem, Server
 from mcpd.errors import Denied, McpdError, Misconfigured, Overloaded, ShuttingDown, Stopping, UnknownServer, UnknownTool
 from mcpd.protocol import jsonrpc
-from mcpd.protocol.jsonrpc import Message
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.supervisor import Slot
 
@@ -50,11 +49,7 @@ class Place:
         self.served = 0
         self._freed: list[Hashable] = []
         self._passing = False
-        self.slot.listener = self._heard
-
-    def _heard(self, message: Message | None) -> None:
-        if message is not None:
-            self.catalog.on_notification(message)
+        self.slot.listener = self.catalog.on_notification
 
     def release(self, key: Hashable) -> None:
         """Give a client's place back, and let those in who can go now.
@@ -151,10 +146,11 @@ class Broker:
     Attributes:
         config: what is in force.
         places: by name, in the order of the configuration.
+        followers: get the name of a server and a line of its stderr.
     """
 
     def __init__(self, config: Config, around: Surroundings, store: ResultStore) -> None:
-        self._around, self._store = around, store
+        self._around, self._store, self.followers = around, store, around.followers
         self.config = config
         self.places: dict[str, Place] = {}
         self._leaving: set[Place] = set()
@@ -260,10 +256,10 @@ class Broker:
         for place in self.places.values():
             place.clients.discard(key)
 
-    def prewarm(self) -> None:
-        """Start what is to be ready before it is asked for; failures show in the status only."""
-        for place in self.places.values():
-            if place.server.prewarm:
+    def prewarm(self, names: Collection[str] | None = None) -> None:
+        """Start what is to be ready before it is asked for, or only these; failures show in the status only."""
+        for name, place in self.places.items():
+            if place.server.prewarm and (names is None or name in names):
                 self._around.nursery.start_soon(_quietly, place.slot)
 
     def reload(self, config: Config) -> dict[str, list[str]]:
@@ -271,6 +267,8 @@ class Broker:
 
         A file that cannot be used changes nothing.
         """
+        if self._closing:
+            return {"added": [], "removed": [], "changed": [], "problems": ["the daemon is stopping"]}
         if config.unusable:
             return {"added": [], "removed": [], "changed": [], "problems": [str(one) for one in config.problems]}
         added, removed, changed = diff(self.config, config)
@@ -284,7 +282,7 @@ class Broker:
                 self.places[name] = before[name]
             else:
                 self._add(server)
-        self.prewarm()
+        self.prewarm({*added, *changed})
         problems = [str(one) for one in config.problems]
         return {"added": list(added), "removed": list(removed), "changed": list(changed), "problems": problems}
 
@@ -303,7 +301,8 @@ class Broker:
         self._closing = True
         for place in (*self.places.values(), *self._leaving):
             name = place.server.name
-            place.slot.close(ShuttingDown("the daemon is stopping", server=name, may_have_run=False))
+            problem = ShuttingDown("the daemon is stopping", server=name, may_have_run=False)
+            place.slot.close(problem, min(place.server.stop.drain_seconds, self.config.daemon.drain_seconds))
 
     async def closed(self) -> None:
         """Wait until nothing of any upstream is left."""

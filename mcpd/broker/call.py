@@ -101,13 +101,14 @@ class Call(Exchange):
     """
 
     __slots__ = (
-        "_client", "_deadline", "_extended", "_latest", "_phase", "_place", "_repeated", "_seconds", "_token",
+        "_answer", "_client", "_deadline", "_extended", "_latest", "_phase", "_place", "_repeated", "_seconds", "_token",
         "incarnation", "over", "passed_on", "request", "request_id",
     )  # fmt: skip
 
     def __init__(self, place: Place, client: Client, request_id: bytes, request: Request, now: float) -> None:
         self.id = self.frame = b""
         self._place, self._client, self.request_id, self.request = place, client, request_id, request
+        self._answer: Raw | None = None
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
         self.incarnation = 0
@@ -168,7 +169,7 @@ class Call(Exchange):
         """Give it up because the client does not want it any more; nobody is answered. Idempotent."""
         if not self.over:
             began = self._abandon(reason)
-            self._finish("unknown" if began else "not_sent")
+            self._finish("unknown" if began or self._repeated else "not_sent")
 
     def _abandon(self, reason: str, *, timed_out: bool = False) -> bool:
         if self._phase is QUEUED:
@@ -183,6 +184,9 @@ class Call(Exchange):
             return
         if self._deadline > trio.current_time():
             self._place.timers.watch(self._deadline, self)
+            return
+        if self._answer is not None:
+            self.refused(self._answer, None)  # it has answered; there was no time to explain it
             return
         waited, slot = not self.id, self._place.slot
         began = self._abandon("timed out", timed_out=True)
@@ -228,6 +232,7 @@ class Call(Exchange):
     def on_error(self, error: Raw) -> None:
         """Pass the upstream's own error on, unless we know better."""
         self._place.refused(self)
+        self._answer = error
         if not self._place.explains(self, error):
             self.refused(error, self._place.refusal(self, error))
 
@@ -240,10 +245,13 @@ class Call(Exchange):
 
     def on_failure(self, problem: McpdError) -> None:
         """Tell the client what went wrong on our side."""
-        if not self.over and not self._again(problem):
-            ran = problem.may_have_run
-            self._finish("failed" if ran is None else "unknown" if ran else "not_sent")
-            self._client.refused(self, msgspec.json.encode(problem.to_error()))
+        if self.over or self._again(problem):
+            return
+        error, ran = problem.to_error(), problem.may_have_run
+        if self._repeated:  # the first try may have run, whatever became of this one
+            error["data"]["may_have_run"] = ran = True
+        self._finish("failed" if ran is None else "unknown" if ran else "not_sent")
+        self._client.refused(self, msgspec.json.encode(error))
 
     def _again(self, problem: McpdError) -> bool:
         """Send a lost call once more, if its entry asks for that and its tool can bear it."""

@@ -200,7 +200,9 @@ class Catalog:
         self._accept(kind, found, walk)
 
     async def _ask(self, method: str, params: bytes) -> Raw | ErrorView:
-        exchange = Awaited(method, lambda session: sessions.list_params(params, sessions.meta(session)))
+        exchange = Awaited(
+            method, lambda session: sessions.list_params(params, sessions.meta(session)), self._slot.wake
+        )
         self._slot.submit(exchange)
         try:
             return await exchange.outcome()

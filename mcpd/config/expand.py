@@ -49,7 +49,7 @@ def launch(server: Server, environ: Mapping[str, str], project: str | None = Non
         ServerUnavailable: there is no such program or folder now.
     """
     expander = Expander(server.name, environ, project)
-    env = {name: value for name, value in environ.items() if name in PASSED or name.startswith(PASSED_PREFIXES)}
+    env = {name: value for name, value in environ.items() if _is_common(name)}
     env |= {name: environ[name] for name in server.env_pass if name in environ}
     own = expander.table(server.env, "env")
     env |= own
@@ -57,7 +57,13 @@ def launch(server: Server, environ: Mapping[str, str], project: str | None = Non
     program = in_home(expander.text(server.command or "", "command"), home_of(environ))
     args = (expander.text(arg, f"args[{index}]") for index, arg in enumerate(server.args))
     argv = (_resolve(server, program, env.get("PATH", os.defpath), cwd), *args)
-    return Launch(argv=argv, env=env, cwd=cwd, secrets=secrets_of(own))
+    passed = {name: environ[name] for name in server.env_pass if name in environ}
+    return Launch(argv=argv, env=env, cwd=cwd, secrets=secrets_of(own, passed, expander.used))
+
+
+def _is_common(name: str) -> bool:
+    """Whether a variable is one that every child gets."""
+    return name in PASSED or name.startswith(PASSED_PREFIXES)
 
 
 def secrets_of(*tables: Mapping[str, str]) -> frozenset[str]:
@@ -71,11 +77,12 @@ class Expander:
     """Replaces `${VAR}`, `${VAR:-default}`, `${project}` and `$$` in the texts of one server.
 
     As in a shell, the default also stands for an empty variable, and may hold references itself.
-    Any other `$` stays as it is.
+    Any other `$` stays as it is. `used` are the values that were put in, other than of what every child gets.
     """
 
     def __init__(self, server: str, environ: Mapping[str, str], project: str | None) -> None:
         self._server, self._environ, self._project = server, environ, project
+        self.used: dict[str, str] = {}
 
     def table(self, texts: Mapping[str, str], key: str) -> dict[str, str]:
         """Return a table with its values expanded."""
@@ -123,6 +130,8 @@ class Expander:
         if has_default and not value:
             return self.text(default, key)
         if value is not None:
+            if name != "project" and not _is_common(name):
+                self.used[name] = value
             return value
         if name == "project":
             self._refuse(

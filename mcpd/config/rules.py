@@ -6,7 +6,6 @@ Whatever may carry a secret (`env`, `headers`, URLs, arguments) is described by 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from datetime import date, datetime
@@ -77,6 +76,10 @@ def flag(value: object) -> bool:
     return value
 
 
+# A century; it also keeps out what is no number, infinite, or too large for one.
+MAX_SECONDS = 3.2e9
+
+
 def seconds(*, zero: bool) -> Rule:
     """Return the rule of a duration; `zero` says whether 0 makes sense."""
     least = "a number of seconds, 0 or more" if zero else "a number of seconds above 0"
@@ -86,7 +89,7 @@ def seconds(*, zero: bool) -> Rule:
             raise Wrong(
                 f"expected {least}, found {found(value, show=True)}", "write a plain number, without quotes and unit"
             )
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value < MAX_SECONDS:
             raise Wrong(f"expected {least}, found {found(value, show=True)}")
         if value < 0 or (value == 0 and not zero):
             raise Wrong(f"expected {least}, found {found(value, show=True)}")

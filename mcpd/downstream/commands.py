@@ -52,11 +52,13 @@ class Waiter:
     def answered(self, call: Call, parts: Parts) -> None:
         """Wake the task."""
         self._result = b"".join(parts)
+        self._connection.wake()
         self._done.set()
 
     def refused(self, call: Call, error: bytes) -> None:
         """Wake the task."""
         self._error = foreign(error) if call.passed_on else msgspec.json.decode(error)
+        self._connection.wake()
         self._done.set()
 
     def progressed(self, call: Call, params: bytes) -> None:

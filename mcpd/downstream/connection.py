@@ -11,6 +11,7 @@ import contextlib
 import os
 import socket
 import struct
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ import trio
 from msgspec import Raw
 
 from mcpd.broker.call import Call, Parts
-from mcpd.errors import McpdError, TooLarge, first_leaf
+from mcpd.errors import McpdError, Overloaded, TooLarge, first_leaf
 from mcpd.mover import Mover
 from mcpd.protocol import jsonrpc
 from mcpd.protocol.framing import FrameDecoder, Overlong
@@ -29,6 +30,8 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 # With this much unread a client is not asked for more.
 HIGH_WATER_BYTES = 1 << 20
 STALLED_SECONDS = 30.0
+# Of one client at a time; behind these stands one that does not wait for its answers.
+MAX_REQUESTS = 4096
 
 
 class Control(Protocol):
@@ -69,6 +72,7 @@ class Connection:
         self.closed = False
         self._control, self._nursery, self._mover = control, nursery, mover
         self._decoder = FrameDecoder(MAX_LINE_BYTES)
+        self._frames: deque[bytes | Overlong] = deque()
         self._room: trio.Event | None = None
         self._last = False  # nothing more is read; what is owed is written, then it is closed
         fd = sock.detach()
@@ -77,17 +81,30 @@ class Connection:
     # -- reading ---------------------------------------------------------------------------------
 
     def _on_bytes(self, data: bytes) -> None:
-        for frame in self._decoder.feed(data):
+        self._frames += self._decoder.feed(data)
+        self._work_off()
+
+    def _work_off(self) -> None:
+        """Handle what has been read, as long as the client takes what it is told."""
+        frames = self._frames
+        while frames and not self.closed:
+            if self._stream.out_bytes > HIGH_WATER_BYTES:
+                self._hold()
+                return
+            frame = frames.popleft()
             if isinstance(frame, Overlong):
                 self._too_long(frame)
                 return
             self._on_line(frame)
-        if self._stream.out_bytes > HIGH_WATER_BYTES:
-            self._hold()
 
     def _on_line(self, line: bytes) -> None:
         try:
+            if not line.isascii():
+                line.decode()  # what is no UTF-8 must not reach a server that others use
             message = jsonrpc.decode_request(line)
+        except UnicodeDecodeError as problem:
+            self._refuse(self._id_of(line), jsonrpc.PARSE_ERROR, f"not UTF-8: {problem.reason} at {problem.start}")
+            return
         except NotJsonRpc as problem:
             self._refuse(self._id_of(line), jsonrpc.PARSE_ERROR, f"not a JSON-RPC message: {problem}")
             return
@@ -102,6 +119,9 @@ class Connection:
             self._refuse(b"null", jsonrpc.INVALID_REQUEST, "an id must be a string or a number")
         elif request_id in self.calls:
             self._refuse(request_id, jsonrpc.INVALID_REQUEST, "this id is still in use")
+        elif len(self.calls) >= MAX_REQUESTS:
+            full = Overloaded(f"this client waits for {MAX_REQUESTS} answers already", may_have_run=False)
+            self.send(jsonrpc.refusal(request_id, msgspec.json.encode(full.to_error())))
         else:
             try:
                 self._control.request(self, request_id, message)
@@ -157,7 +177,7 @@ class Connection:
             self.send(jsonrpc.answer(request_id, parts[0]))  # type: ignore[arg-type]  # a single part is bytes
         else:
             self._stream.write_all((b'{"jsonrpc":"2.0","id":%b,"result":' % request_id, *parts, b"}\n"))
-        if self._last:
+        if self._last or self._room is not None:
             self._settle()
 
     def refused(self, call: Call, error: bytes) -> None:
@@ -176,13 +196,17 @@ class Connection:
         if self._stream.out_bytes < HIGH_WATER_BYTES:
             self.send(jsonrpc.notification(method, msgspec.json.encode(params)))
 
+    def wake(self) -> None:
+        """Let a task run that was woken in a batch."""
+        self._mover.leave = True
+
     def stalled(self, now: float) -> bool:
         """Whether the client has not read for so long, with a full outbox, that it is to be closed."""
         return self._stream.out_bytes > HIGH_WATER_BYTES and now - self._stream.wrote_at > STALLED_SECONDS
 
     async def flushed(self) -> None:
-        """Wait until the client has taken all that is queued for it, or has left."""
-        while self._stream.out_bytes:
+        """Wait until the client has been told all that it waits for, or has left."""
+        while (self.calls or self._stream.out_bytes) and not self.closed:
             self._room = self._room or trio.Event()
             self._stream.on_room = self._on_room
             await self._room.wait()
@@ -207,7 +231,8 @@ class Connection:
         with scope:
             try:
                 result = await work()
-                self._mover.batch(lambda: self.answer(request_id, result))
+                if self.calls.get(request_id) is scope:  # else it was cancelled in the same moment
+                    self._mover.batch(lambda: self.answer(request_id, result))
             except* McpdError as group:
                 problem = first_leaf(group)
                 self._mover.batch(lambda: self._failed(request_id, problem.to_error()))
@@ -234,9 +259,10 @@ class Connection:
         if self._room is not None:
             self._room.set()
             self._room = None
+        self._work_off()
         if self._last:
             self._settle()
-        else:
+        elif self._stream.on_room is None:
             self._stream.resume()
 
     def _on_end(self, gone: bool) -> None:
@@ -256,7 +282,10 @@ class Connection:
 
     def _settle(self) -> None:
         """Close once nothing is owed to a client that sends no more."""
-        if not self._last or self.calls:
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+        if not self._last or self.calls or self._frames:
             return
         if self._stream.out_bytes:
             self._stream.on_room = self._on_room

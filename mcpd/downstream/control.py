@@ -291,7 +291,9 @@ class Control:
         result = self._tail.lines(p)
         connection.answer(request_id, result)
         if p.follow:
-            connection.followers.append(self._tail.follow(p, lambda line: connection.notify("mcpd/log", line)))
+            for forget in connection.followers:
+                forget()  # it follows one thing at a time
+            connection.followers[:] = [self._tail.follow(p, lambda line: connection.notify("mcpd/log", line))]
 
 
 __all__ = ["Control", "McpdError", "may_connect"]

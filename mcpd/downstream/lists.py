@@ -129,7 +129,7 @@ def _tagged(server: str, listing: Listing) -> list[Item]:
 
 def _with_server(server: str, descriptor: Raw) -> Raw:
     body = bytes(descriptor)
-    if b'"server"' in body:  # it may have such a member, and must not pass for another server's
+    if b'"server"' in body or b"\\" in body:  # it may have such a member, and must not pass for another server's
         members = rawjson.members(descriptor, "a descriptor")
         members.pop("server", None)
         body = msgspec.json.encode(members)

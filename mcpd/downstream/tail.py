@@ -56,8 +56,8 @@ class Tail:
 
     def follow(self, p: LogParams, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """Tell every new line and event; return what ends that."""
-        undo = [self._follow(place, tell) for place in self._places(p.server)]
-        undo.append(self._follow_daemon(p.server, tell))
+        self._places(p.server)  # an unknown name is refused
+        undo = self._follow_servers(p.server, tell), self._follow_daemon(p.server, tell)
 
         def stop() -> None:
             for one in undo:
@@ -73,15 +73,15 @@ class Tail:
         self._log.followers.add(on_event)
         return lambda: self._log.followers.discard(on_event)
 
-    def _follow(self, place: Place, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
-        slot, name = place.slot, place.server.name
+    def _follow_servers(self, server: str | None, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        followers = self._broker.followers
 
-        def on_line(text: str) -> None:
-            clean = slot.latest.redact.text if slot.latest is not None else str
-            tell(_line(time.time(), name, "stderr", clean(text)))
+        def on_line(name: str, text: str) -> None:
+            if server in (None, name):
+                tell(_line(time.time(), name, "stderr", text))
 
-        slot.followers.add(on_line)
-        return lambda: slot.followers.discard(on_line)
+        followers.add(on_line)
+        return lambda: followers.discard(on_line)
 
 
 def _concerns(text: str, server: str | None) -> bool:

@@ -158,6 +158,8 @@ def shortened(whole: Whole, max_bytes: int) -> Whole:
         if segment.size > left:
             if isinstance(segment, Text) and (end := _boundary(segment.text, left)):
                 segments.append(Text(_piece(segment, 0, 0), segment.text[:end], exact=False))
+            elif isinstance(segment, Atom):
+                segments.append(_not_kept(segment))
             break
         segments.append(segment)
         left -= segment.size
@@ -178,7 +180,7 @@ def view(whole: Whole, page: Page, meta: Mapping[str, object]) -> bytes:
     described: dict[str, object] = {
         "bytes": whole.bytes,
         "shown": page.shown,
-        "truncated": page.offset + page.shown < whole.bytes,
+        "truncated": page.offset + page.shown < (whole.cut_from or whole.bytes),
         "offset": page.offset,
     }
     if page.next_offset is not None:
@@ -318,6 +320,13 @@ def _omission(atom: Atom, offset: int) -> Raw:
     name = f"{kind} {mime}".rstrip()
     text = f"[{name}, {atom.size} bytes, is not shown; to get it, fetch offset {offset} with max_bytes {atom.size}]"
     return Raw(msgspec.json.encode({"type": "text", "text": text, "_meta": {"mcpd/omitted": omitted}}))
+
+
+def _not_kept(atom: Atom) -> Text:
+    """Return the text that stands for an atom that is larger than what is kept."""
+    kind, mime = ("structuredContent", "") if atom.structured else _labels(atom.value)
+    text = f"[{f'{kind} {mime}'.rstrip()}, {atom.size} bytes, is more than is kept (limits.result_bytes)]"
+    return Text(Raw(b'{"type":"text","text":""}'), text.encode(), exact=False)
 
 
 def _labels(block: Raw) -> tuple[str, str]:

@@ -193,7 +193,8 @@ class FrameDecoder:
             if self._held:
                 self._held += piece
                 piece, self._held = bytes(self._held), bytearray()
-            if body := _trimmed(piece):
+            # A line break between two tokens would be the end of a line wherever the message goes next.
+            if body := _trimmed(piece.replace(b"\r", b" ").replace(b"\n", b" ")):
                 messages.append(body)
 
     def _accept(self, line: bytes, messages: list[bytes | Overlong]) -> None:

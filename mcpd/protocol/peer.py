@@ -20,6 +20,10 @@ Call = TypeVar("Call")
 
 # A server that answers this much later than it was told to stop is not worth remembering.
 MAX_TOMBSTONES = 4096
+# Of an id that can be one of ours.
+MAX_DIGITS = 18
+# What is answered without an id because the id could not be read.
+UNREADABLE = (jsonrpc.PARSE_ERROR, jsonrpc.INVALID_REQUEST)
 
 
 class Kind(Enum):
@@ -102,16 +106,22 @@ class Peer(Generic[Call]):
             found = found[1:-1]  # some servers turn a number into a string; no other id can be meant
             if (call := self.pending.pop(found, None)) is not None:
                 return call
-        if found in (b"", b"null") and message.error and len(self.pending) == 1 and not self._tombstones:
-            return self.pending.popitem()[1]  # an error without an id, and only one call it can mean
+        if found in (b"", b"null") and self._is_for_the_only_one(message):
+            return self.pending.popitem()[1]
         if found in self._tombstones:
             del self._tombstones[found]
             self.counts["late"] += 1
-        elif found.isdigit() and 0 < int(found) <= self._last_id:
+        elif found.isdigit() and len(found) <= MAX_DIGITS and 0 < int(found) <= self._last_id:
             self.counts["duplicate"] += 1
         else:
             self.counts["unknown"] += 1
         return None
+
+    def _is_for_the_only_one(self, message: Message) -> bool:
+        """Whether an error without an id says that our one request could not be read."""
+        if not message.error or len(self.pending) != 1 or self._tombstones:
+            return False
+        return jsonrpc.read_error(message.error).code in UNREADABLE
 
     def _no_answer(self, call: Call, message: Message) -> tuple[Kind, Call | None, Message]:
         if message.jsonrpc:

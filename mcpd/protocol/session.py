@@ -12,9 +12,11 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from mcpd import __version__
+
 from . import mcp
 
-CLIENT_INFO = b'{"name":"mcpd","version":"0.1.0"}'
+CLIENT_INFO = b'{"name":"mcpd","version":"%b"}' % __version__.encode()
 
 Era = Literal["modern", "legacy"]
 

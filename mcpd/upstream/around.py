@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import trio
@@ -93,6 +93,8 @@ class Surroundings:
     eras: Eras
     spawn: Spawn
     crowd: Crowd
+    # Get the name of a server and a line of its stderr.
+    followers: set[Callable[[str, str], None]] = field(default_factory=set)
 
     def expanded(self, server: Server) -> Launch:
         """Return what to start.

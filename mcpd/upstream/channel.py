@@ -16,7 +16,7 @@ import trio
 from msgspec import Raw
 
 from mcpd.errors import McpdError, ServerProtocol, TooLarge
-from mcpd.protocol import jsonrpc, mcp
+from mcpd.protocol import jsonrpc, mcp, rawjson
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.peer import Kind, Peer
 from mcpd.protocol.session import Session
@@ -26,6 +26,8 @@ from mcpd.timers import Timers
 GARBLED_SECONDS = 0.25
 # A server that asks and never reads gets no further answers queued.
 MAX_BACKLOG_BYTES = 1 << 20
+# Messages in one batch; more are no batch.
+MAX_BATCH = 1000
 
 
 class Exchange:
@@ -63,10 +65,11 @@ class Exchange:
 class Awaited(Exchange):
     """A request whose outcome a task waits for."""
 
-    __slots__ = ("_done", "_method", "_outcome", "_params")
+    __slots__ = ("_done", "_method", "_outcome", "_params", "_wake")
 
-    def __init__(self, method: str, params: Callable[[Session], bytes]) -> None:
+    def __init__(self, method: str, params: Callable[[Session], bytes], wake: Callable[[], None]) -> None:
         super().__init__()
+        self._wake = wake
         self._method, self._params = msgspec.json.encode(method), params
         self._done = trio.Event()
         self._outcome: Raw | jsonrpc.ErrorView | McpdError | None = None
@@ -91,6 +94,7 @@ class Awaited(Exchange):
         if self._outcome is None:
             self._outcome = outcome
             self._done.set()
+            self._wake()
 
     async def outcome(self) -> Raw | jsonrpc.ErrorView:
         """Wait for the result or the upstream's error.
@@ -220,8 +224,12 @@ class Channel:
         kind, exchange, message = self._peer.receive(line)
         if kind is Kind.RESULT:
             exchange.on_result(message.result)  # type: ignore[union-attr]  # there is one, by the kind
-        else:
+        elif line.isascii() or _is_utf8(line):
             self._dispatch(kind, exchange, message)
+        elif kind is Kind.ERROR and exchange is not None:
+            exchange.on_failure(ServerProtocol("the answer is not UTF-8", may_have_run=True))
+        else:
+            self.counts["noise"] += 1
         if self.on_idle is not None and not self._peer.pending:
             self.on_idle()
 
@@ -242,8 +250,10 @@ class Channel:
     def _batch(self, line: bytes | bytearray) -> None:
         """Take a batch apart: only revision 2025-03-26 has them, and only a whole one counts."""
         try:
-            parts = msgspec.json.decode(line, type=list[Raw])
-        except (msgspec.MsgspecError, RecursionError):
+            parts = rawjson.elements(bytes(line), "a batch")
+        except ServerProtocol:
+            parts = []
+        if not 0 < len(parts) <= MAX_BATCH:
             self.counts["noise"] += 1
             return
         for part in parts:
@@ -296,3 +306,12 @@ class Channel:
         else:
             body = jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, f"method not found: {(message.method or '')[:100]}")
             self._send(jsonrpc.refusal(bytes(message.id), body))
+
+
+def _is_utf8(line: bytes | bytearray) -> bool:
+    """Whether a line can be passed on to those who decode it."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

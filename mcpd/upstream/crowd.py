@@ -32,17 +32,19 @@ class Crowd:
         self._timers, self._places = timers, places
         self._busy = busy or Busy()
         self._holders: dict[object, Callable[[], int | None]] = {}
+        self._looking = False
         self._queue: deque[tuple[object, Callable[[], int | None], trio.Event]] = deque()
 
     async def enter(self, who: object, pid: Callable[[], int | None]) -> None:
         """Wait for a place; `pid` tells the process once there is one."""
         if len(self._holders) < self._places and not self._queue:
-            self._holders[who] = pid
             await trio.lowlevel.checkpoint_if_cancelled()
+            self._holders[who] = pid
             return
         entry = (who, pid, trio.Event())
         self._queue.append(entry)
-        if len(self._queue) == 1:
+        if not self._looking:
+            self._looking = True
             self._timers.after(LOOK_SECONDS, self._look)
         try:
             await entry[2].wait()
@@ -70,7 +72,8 @@ class Crowd:
             if number is not None and not self._busy(number):
                 del self._holders[who]
         self._admit()
-        if self._queue:
+        self._looking = bool(self._queue)
+        if self._looking:
             self._timers.after(LOOK_SECONDS, self._look)
 
 

@@ -75,7 +75,9 @@ class Guard:
         self.pid: int | None = None
         self.deaths = 0
         self._last = 0
-        self._adopting = self._asked = False
+        self._adopting = self._asked = self._closed = False
+        # What was our child before we were a daemon is none of our business.
+        self._strangers = {*guardian.children(os.getpid())} - {early[0] if early else None}
         self._waiting: dict[int, Callable[[tuple[Any, ...], int | None], None]] = {}
         self._buffer = bytearray()
         self._fds: list[int | None] = []
@@ -199,6 +201,8 @@ class Guard:
     # -- its life --------------------------------------------------------------------------------
 
     def _ensure(self) -> None:
+        if self._closed:
+            raise ServerUnavailable("the daemon is stopping")
         if self._link is None:
             try:
                 self._use(*launch(self._scope, self._instance))
@@ -218,6 +222,7 @@ class Guard:
 
     async def aclose(self) -> None:
         """Close the link and wait until the guardian has ended what is below it, and itself; bounded. Idempotent."""
+        self._closed = True
         self._hang_up()
         if self.pid is None:
             return
@@ -285,9 +290,13 @@ class Guard:
             take(_LOST, None)
         self._sweep(MAX_SWEEPS)
 
+    def _is_ours(self, pid: int) -> bool:
+        """Whether a process carries this daemon's mark; others may have been our children before we were mcpd."""
+        return guardian.read_mark(pid) >> 14 == guardian.mark_of(self._scope, self._instance, 0) >> 14
+
     def _sweep(self, left: int) -> None:
         """Kill and reap what came to us from a guardian that has died, again and again until that is nothing."""
-        adopted = [pid for pid in guardian.children(os.getpid()) if pid != self.pid]
+        adopted = [pid for pid in guardian.children(os.getpid()) if pid != self.pid and pid not in self._strangers]
         for pid in adopted:
             guardian.kill_tree(pid)
             with contextlib.suppress(OSError):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
-from typing import Protocol
+from collections.abc import Callable
 
 import msgspec
 import trio
@@ -20,6 +19,7 @@ from mcpd.protocol.session import Session
 
 from .around import Surroundings, Transport
 from .channel import Channel, Exchange
+from .owner import Owner
 from .process import KILL_SECONDS
 from .question import NOBODY, Question
 from .stdio import EXIT_SECONDS, Ring
@@ -29,22 +29,6 @@ PROBE_SECONDS = 10.0
 # Of stderr, in the error of a failed start.
 TAIL_LINES = 6
 TAIL_CHARACTERS = 1000
-
-
-class Owner(Protocol):
-    """Who keeps the incarnation, and learns at once what becomes of it."""
-
-    def on_ready(self, incarnation: Incarnation) -> None:
-        """The session is agreed."""
-
-    def on_failing(self, incarnation: Incarnation, problem: McpdError) -> None:
-        """It could not be started; its process still has to end."""
-
-    def on_unsent(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
-        """It takes no more requests; these were never written, and may go elsewhere."""
-
-    def on_notification(self, incarnation: Incarnation, message: Message) -> None:
-        """The server notified something."""
 
 
 class Incarnation:
@@ -66,15 +50,15 @@ class Incarnation:
         server: Server,
         owner: Owner,
         around: Surroundings,
-        followers: Collection[Callable[[str], None]] = (),
     ) -> None:
-        self.number, self.server, self.ring = number, server, Ring(followers)
+        self.number, self.server, self.ring = number, server, Ring(around.followers, self._tell)
         self._owner, self._around, self._mover = owner, around, around.mover
         self.channel = Channel(around.timers, self._on_notification, server.limits.message_bytes)
         self.on_line = self.channel.on_line  # what the transport reads goes there straight
         self.session: Session | None = None
-        self.costly_probe = self.open = False
+        self.costly_probe = self.open = self.patient = False
         self.stopping = False
+        self._queueing, self._drained_by = trio.CancelScope(), trio.CancelScope()
         self.probe: Exchange | None = None
         self.doubtful = False
         self._transport: Transport | None = None
@@ -83,16 +67,29 @@ class Incarnation:
         self._wake = trio.Event()
         self._shutting_down = False
 
+    def _tell(self, line: str) -> None:
+        """Tell a line of stderr to whoever follows."""
+        text = self.redact.text(line)
+        for follower in tuple(self._around.followers):
+            follower(self.server.name, text)
+
     @property
     def pid(self) -> int | None:
         """The leader's pid while there is one."""
         return self._transport.pid if self._transport else None
 
-    def stop(self, *, shutting_down: bool = False) -> None:
-        """Ask it to drain and end; `run` returns when that is done. Idempotent."""
+    def stop(self, *, shutting_down: bool = False, drain_seconds: float | None = None, patient: bool = False) -> None:
+        """Ask it to drain and end; `run` returns when that is done. Idempotent.
+
+        `patient`: let every call in flight have its own time, until it is asked again without that.
+        """
+        self.patient = patient and (self.patient or not self.stopping)
+        limit = self.server.stop.drain_seconds if drain_seconds is None else drain_seconds
+        self._drained_by.deadline = math.inf if self.patient else trio.current_time() + limit
         self.stopping = True
+        self._queueing.cancel()
         self._shutting_down |= shutting_down
-        if self.probe is not None:
+        if self.probe is not None and not self.patient:
             self.channel.forget(self.probe)  # its answer would change nothing any more
         self.nudge()
 
@@ -142,7 +139,11 @@ class Incarnation:
     # -- the start -------------------------------------------------------------------------------
 
     async def _start(self, known_era: str | None) -> None:
-        await self._around.crowd.enter(self, lambda: self.pid)
+        with self._queueing:
+            await self._around.crowd.enter(self, lambda: self.pid)
+        if self.stopping:
+            self._around.crowd.leave(self)
+            return
         try:
             with trio.move_on_after(self.server.timeout.start_seconds) as limit:
                 self.session = await self._agree(known_era)
@@ -262,7 +263,7 @@ class Incarnation:
         if self.stopping:
             self._close_intake()
             self.channel.on_idle = self.nudge
-            with trio.move_on_after(self.server.stop.drain_seconds):
+            with self._drained_by:
                 await trio.lowlevel.checkpoint()
                 while self.channel.in_flight and not self._over:
                     await self._wake.wait()

@@ -54,7 +54,7 @@ class Process:
         Raises:
             ServerUnavailable: The system refuses to run it, with its reason.
         """
-        (in_r, in_w), (out_r, out_w), (err_r, err_w) = pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
+        (in_r, in_w), (out_r, out_w), (err_r, err_w) = pipes = _three_pipes(launch)
         for reader, _ in pipes:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -123,6 +123,18 @@ class Process:
         if self._is_guarded:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
+
+
+def _three_pipes(launch: Launch) -> list[tuple[int, int]]:
+    pipes: list[tuple[int, int]] = []
+    try:
+        while len(pipes) < 3:
+            pipes.append(os.pipe2(os.O_CLOEXEC))
+    except OSError as problem:
+        for fd in sum(pipes, ()):
+            os.close(fd)
+        raise ServerUnavailable(_why_not(launch, problem)) from None
+    return pipes
 
 
 def _text(status: int | None) -> str:

@@ -10,6 +10,14 @@ from mcpd.timers import Timer, Timers
 
 from . import lifecycle
 
+# A call waits for a retry that is this near, and is told about one that is farther away.
+WAIT_SECONDS = 2.0
+
+
+def is_near(seconds: float, *, failed: bool) -> bool:
+    """Whether a call waits so long; what was given up is only started again when its time is over."""
+    return seconds <= (0 if failed else WAIT_SECONDS)
+
 
 class Retry:
     """The retries of one upstream: the policy of `lifecycle` with a clock.

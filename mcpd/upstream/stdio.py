@@ -48,11 +48,16 @@ class Owner(Protocol):
 class Ring:
     """The last 64 KiB of a server's stderr, with the time of each piece.
 
-    `followers` get every line as it comes; the set may change at any time.
+    While there are `followers`, every line is told as it comes.
     """
 
-    def __init__(self, followers: Collection[Callable[[str], None]] = (), max_bytes: int = RING_BYTES) -> None:
-        self._max_bytes = max_bytes
+    def __init__(
+        self,
+        followers: Collection[object] = (),
+        tell: Callable[[str], object] = str,
+        max_bytes: int = RING_BYTES,
+    ) -> None:
+        self._max_bytes, self._tell = max_bytes, tell
         self._pieces: deque[tuple[float, bytes]] = deque()
         self._held = 0
         self._followers = followers
@@ -74,8 +79,7 @@ class Ring:
         *lines, rest = (self._partial + data).split(b"\n")
         self._partial = rest[-self._max_bytes :]
         for line in lines:
-            for follower in tuple(self._followers):
-                follower(line.decode("utf-8", "replace"))
+            self._tell(line.decode("utf-8", "replace"))
 
     def clear(self) -> None:
         """Forget what is held: it is another process's from here on."""
@@ -111,7 +115,7 @@ class StdioTransport:
         self, process: Process, mover: Mover, timers: Timers, owner: Owner, ring: Ring, max_bytes: int, framing: str
     ) -> None:
         self.process = process
-        self.over = False
+        self.over = self._ended = False
         self.problem: Exception | None = None
         self._mover, self._timers, self._owner = mover, timers, owner
         self._decoder = FrameDecoder(max_bytes)
@@ -158,6 +162,9 @@ class StdioTransport:
 
         Bounded and shielded as `Process.end`. Idempotent.
         """
+        if self._ended:
+            return self.process.status
+        self._ended = True
         self._out.close_write()
         if self.over:
             # It closed its output by itself: one that is leaving is given the time to be seen as that.
@@ -182,8 +189,11 @@ class StdioTransport:
         self._mover.forget(self.process.pidfd)
         self._timers.after(LAST_BYTES_SECONDS, self._finish)
 
-    def _on_end(self, _: bool) -> None:
-        self._finish()
+    def _on_end(self, gone: bool) -> None:
+        if gone:  # it reads no more: no call can reach it, but last words may be on their way
+            self._timers.after(LAST_BYTES_SECONDS, self._finish)
+        else:
+            self._finish()
 
     def _on_crash(self, problem: Exception) -> None:
         self.problem = problem

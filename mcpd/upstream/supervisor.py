@@ -25,11 +25,8 @@ from .idle import Idle
 from .incarnation import Incarnation
 from .lifecycle import Event, State
 from .probe import suspect
-from .retry import Retry
+from .retry import Retry, is_near
 from .waiting import Waiting, fail_all
-
-# A call waits for a retry that is this near, and is told about one that is farther away.
-WAIT_FOR_RETRY_SECONDS = 2.0
 
 
 class Slot:
@@ -40,9 +37,8 @@ class Slot:
         problem: why it is not ready, if it should be.
         idle: notes when it is used.
         latest: the newest incarnation, also when it has ended: its stderr is still of interest.
-        followers: get every line of stderr of this and later incarnations.
         outcomes: of all calls: done, failed, not_sent, unknown.
-        listener: called when a session is agreed (None) and with what the server notifies.
+        listener: called with what the server notifies.
     """
 
     def __init__(self, server: Server, around: Surroundings) -> None:
@@ -54,9 +50,8 @@ class Slot:
         self.incarnations = 0
         self.current: Incarnation | None = None
         self.latest: Incarnation | None = None
-        self.followers: set[Callable[[str], None]] = set()
         self.outcomes, self.dropped = Counter[str](), Counter[str]()
-        self.listener: Callable[[Message | None], None] = lambda message: None
+        self.listener: Callable[[Message], None] = lambda message: None
         self._waiting = Waiting()
         self._alive: set[Incarnation] = set()
         self._retry = Retry(around.timers, around.jitter)
@@ -118,7 +113,7 @@ class Slot:
         if self._closed is not None:
             return self._closed
         left = self.retry_after_seconds
-        if left is None or (left <= 0 if self.state is State.FAILED else left <= WAIT_FOR_RETRY_SECONDS):
+        if left is None or is_near(left, failed=self.state is State.FAILED):
             return None
         return again_later(self.problem, self.server.name, left)
 
@@ -128,8 +123,7 @@ class Slot:
         """Start explicitly: forget earlier failures; return when it is ready.
 
         Raises:
-            Stopping: It is being stopped.
-            McpdError: The start failed.
+            McpdError: The start failed, or it is being stopped.
         """
         name = self.server.name
         if self.state is State.STOPPING:
@@ -170,11 +164,11 @@ class Slot:
                 raise self.problem
         return session
 
-    def close(self, problem: McpdError) -> None:
+    def close(self, problem: McpdError, drain_seconds: float | None = None) -> None:
         """Begin the last stop: nothing is started or accepted any more, but refused with `problem`. Idempotent."""
         problem.may_have_run = False
         self._closed = problem
-        self._begin_stop(problem)
+        self._begin_stop(problem, drain_seconds)
 
     async def closed(self) -> None:
         """Wait until nothing is left of what runs now."""
@@ -192,7 +186,7 @@ class Slot:
         if one is self.current and self.state is State.READY:
             self.current = None
             self._fire(Event.RETIRE)
-        if one in self._alive and not one.stopping:
+        if one in self._alive and not (one.stopping and not one.patient):
             self._around.note("retired", one)
             one.stop()
         if self._waiting:
@@ -205,16 +199,19 @@ class Slot:
 
     def doubt(self, one: Incarnation) -> None:
         """Let whoever waits for a suspect go to a fresh one; with nobody waiting, it may still answer."""
-        if self._waiting and one is self.current:
-            self.retire(one)
+        if self._waiting and one is self.current and self.state is State.READY:
+            self.current = None
+            self._fire(Event.RETIRE)
+            one.stop(patient=True)
+            self._start_if_idle()
 
-    def _begin_stop(self, problem: McpdError) -> None:
+    def _begin_stop(self, problem: McpdError, drain_seconds: float | None = None) -> None:
         if Event.STOP in lifecycle.TRANSITIONS[self.state]:
             self._retry.forgive()
             self._fire(Event.STOP)
         self._waiting.fail(problem)
         for one in self._alive:
-            one.stop(shutting_down=self._closed is not None)
+            one.stop(shutting_down=self._closed is not None, drain_seconds=drain_seconds)
 
     def _start_if_idle(self) -> None:
         if self.state is State.STOPPED or (self.state is State.FAILED and not self._retry.left_seconds):
@@ -225,7 +222,7 @@ class Slot:
     def _spawn(self) -> None:
         self._retry.spawned()
         self.incarnations += 1
-        one = Incarnation(self.incarnations, self.server, self, self._around, self.followers)
+        one = Incarnation(self.incarnations, self.server, self, self._around)
         self.current = self.latest = one
         self._alive.add(one)
         self._around.mover.leave = True
@@ -257,7 +254,6 @@ class Slot:
         self._fire(Event.NEGOTIATED)
         remember(self._around.eras, self.server, session.era, costly=incarnation.costly_probe)
         self._around.note("ready", incarnation, pid=incarnation.pid, era=session.era, revision=session.revision)
-        self.listener(None)
         self._send_waiting(incarnation)
         self.idle.watch()
 
@@ -274,11 +270,11 @@ class Slot:
     def on_unsent(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
         """Take back what was not sent: it waits for the next incarnation, if there is to be one."""
         if self.server.retry == "never":
-            why = f"server '{self.server.name}' has ended"
-            fail_all(unsent, ServerLost(why, server=self.server.name, may_have_run=False))
+            name = self.server.name
+            fail_all(unsent, ServerLost(f"server '{name}' has ended", server=name, may_have_run=False))
         else:
             self._waiting.put_back(unsent)
-        if self.state is State.STOPPING:
+        if self._closed is not None or self.state is State.STOPPING:
             self._waiting.fail(self._closed or self._stopping())
         elif self._waiting:
             self._start_if_idle()
@@ -289,7 +285,7 @@ class Slot:
             self.listener(message)
 
     def _ended(self, one: Incarnation, problem: McpdError | None) -> None:
-        """Draw the conclusions from an incarnation of which nothing is left."""
+        """Conclude from an incarnation of which nothing is left."""
         self._alive.discard(one)
         self.dropped.update(one.channel.counts)
         if problem is not None:
@@ -344,7 +340,11 @@ class Slot:
         self._retry.rest()
         self._signal()
 
-    def _signal(self) -> None:
+    def wake(self) -> None:
+        """Let a task run that was woken in a batch."""
         self._around.mover.leave = True
+
+    def _signal(self) -> None:
+        self.wake()
         self._changed.set()
         self._changed = trio.Event()

@@ -65,7 +65,7 @@ def test_one_whole_line_is_handed_out_as_it_came() -> None:
         (lsp(b"{}", more=b"Content-Type: application/json; charset=utf-8\r\n"), [b"{}"]),
         (b"Content-Type: application/json\r\n" + lsp(b"{}"), [b"Content-Type: application/json", b"{}"]),
         (b"content-length :2 \n\n{}", [b"{}"]),
-        (lsp(b"{}") + lsp(b'{\n"a":\n1}') + lsp(b"[]"), [b"{}", b'{\n"a":\n1}', b"[]"]),
+        (lsp(b"{}") + lsp(b'{\n"a":\n1}') + lsp(b"[]"), [b"{}", b'{ "a": 1}', b"[]"]),
         (lsp(b"{}") + b"\r\n" + lsp(b"[]") + b"\n", [b"{}", b"[]"]),
         (b"{}\n" + lsp(b"[1]") + b"{}\nlog\n" + lsp(b"[2]"), [b"{}", b"[1]", b"{}", b"log", b"[2]"]),
         (lsp(b"") + b"{}\n", [b"{}"]),
@@ -171,7 +171,8 @@ frames = st.tuples(bodies, st.sampled_from([b"\n", b"\r\n", b" \n\n", b"\n\r\n",
 def test_mixed_streams_come_out_whole_at_every_cut(parts: list[tuple[bytes, bytes]], cuts: list[int]) -> None:
     stream = b"".join(lsp(body) if end == b"LSP" else body + end for body, end in parts)
 
-    assert read(stream, cuts=cuts) == [body for body, _ in parts]
+    # A line break between tokens would be the end of a line where the message goes next.
+    assert read(stream, cuts=cuts) == [body.replace(b"\n", b" ") for body, _ in parts]
 
 
 @given(

@@ -118,7 +118,11 @@ def test_what_is_nobodys_is_counted_and_leaves_the_pending_calls_alone(line: byt
 
 
 @pytest.mark.parametrize(
-    "line", [ERROR % b"null", b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"parse error"}}']
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}',
+        b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"parse error"}}',
+    ],
 )
 def test_an_error_without_an_id_is_for_the_only_call_that_it_can_mean(line: bytes) -> None:
     peer = peer_with("a")

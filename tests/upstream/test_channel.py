@@ -99,7 +99,7 @@ async def test_strays_are_counted_and_hurt_nobody(on: Fixture) -> None:
 
 
 async def test_a_task_waits_for_its_outcome(on: Fixture) -> None:
-    asked = Awaited("tools/list", lambda session: b'{"revision":"%b"}' % session.revision.encode())
+    asked = Awaited("tools/list", lambda session: b'{"revision":"%b"}' % session.revision.encode(), lambda: None)
     on.channel.request(asked, SESSION)
 
     on.receives(result(1, "A"))
@@ -109,7 +109,7 @@ async def test_a_task_waits_for_its_outcome(on: Fixture) -> None:
 
 
 async def test_a_task_that_waits_is_told_of_a_failure(on: Fixture) -> None:
-    asked = Awaited("tools/list", lambda session: b"{}")
+    asked = Awaited("tools/list", lambda session: b"{}", lambda: None)
     on.channel.request(asked, SESSION)
 
     on.receives({"jsonrpc": "2.0", "id": 1}, result(1))

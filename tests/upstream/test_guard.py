@@ -187,6 +187,7 @@ async def test_a_program_that_is_not_loaded_in_time_holds_up_nobody_else(
 async def test_a_daemon_without_descriptors_refuses_a_start_and_survives(yard: Yard) -> None:
     other = await yard.deaf("good")
     server = yard.new()
+    assert yard.guard.pid is not None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The file with the arguments fits, the pidfd that comes back does not any more.
     held: list[int] = []
@@ -197,16 +198,17 @@ async def test_a_daemon_without_descriptors_refuses_a_start_and_survives(yard: Y
             while True:
                 held.append(os.dup(0))
 
+    async def start() -> None:
+        with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+            await server.spawn(sys.executable, "-I", "-S", DEAF, "deaf", server.token)
+
+    os.kill(yard.guard.pid, signal.SIGSTOP)
     try:
         async with trio.open_nursery() as nursery:
-
-            @nursery.start_soon
-            async def start() -> None:
-                with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
-                    await server.spawn(sys.executable, "-I", "-S", DEAF, "deaf", server.token)
-
+            nursery.start_soon(start)
             await trio.testing.wait_all_tasks_blocked()
             fill()
+            os.kill(yard.guard.pid, signal.SIGCONT)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for fd in held:

@@ -1,0 +1,29 @@
+"""What a slot learns from its incarnations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from mcpd.errors import McpdError
+from mcpd.protocol.jsonrpc import Message
+
+from .channel import Exchange
+
+if TYPE_CHECKING:
+    from .incarnation import Incarnation
+
+
+class Owner(Protocol):
+    """Who keeps the incarnation, and learns at once what becomes of it."""
+
+    def on_ready(self, incarnation: Incarnation) -> None:
+        """The session is agreed."""
+
+    def on_failing(self, incarnation: Incarnation, problem: McpdError) -> None:
+        """It could not be started; its process still has to end."""
+
+    def on_unsent(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
+        """It takes no more requests; these were never written, and may go elsewhere."""
+
+    def on_notification(self, incarnation: Incarnation, message: Message) -> None:
+        """The server notified something."""

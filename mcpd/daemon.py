@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import importlib
 import os
 import random
 import signal
@@ -43,6 +44,8 @@ from mcpd.upstream.stdio import open_stdio
 HEARTBEAT_SECONDS = 5.0
 # Whoever started the daemon waits for an answer, and loading takes a tenth of its start.
 LOG_SECONDS = 0.5
+# Needed now and then, and not to be had any more when descriptors have run out.
+LATER = ("base64", "difflib", "json", "shlex", "tomllib", "unicodedata", "urllib.parse")
 # The last answers are small, and their readers are local.
 FLUSH_SECONDS = 1.0
 
@@ -166,6 +169,8 @@ class Daemon:
         """Load the library that writes the log once the first clients have been served."""
         await trio.sleep(LOG_SECONDS)
         self._log.open()
+        for name in LATER:
+            importlib.import_module(name)
 
     # -- now and then ----------------------------------------------------------------------------
 

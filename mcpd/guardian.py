@@ -32,8 +32,7 @@ RLIMIT_RTTIME, PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 15, 1, 36
 MARK = 1 << 61
 GUARDIAN = 0x3FFF
 # What is killed is gone in a moment, or stuck inside the kernel.
-END_SECONDS = 5.0
-STEP_SECONDS = 0.005
+END_SECONDS, STEP_SECONDS = 5.0, 0.005
 # What forks and leaves all the time slips through one look at all processes, not through so many.
 LOOKS = 10
 HEAD_BYTES = 4
@@ -337,6 +336,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # its end is the daemon's end
     adopt_orphans()
     with contextlib.suppress(ValueError, OSError):
+        os.setsid()  # what is sent to the daemon's whole group must not meet both
         resource.setrlimit(RLIMIT_RTTIME, (mark_of(scope, instance, GUARDIAN), resource.RLIM_INFINITY))
     guardian = Guardian(socket(AF_UNIX, SOCK_STREAM, 0, fd), scope, instance)
     sweep_dead(scope, instance)

@@ -8,6 +8,7 @@ disk) is counted and never stops anything. The last events are kept for `mcpd lo
 from __future__ import annotations
 
 import logging
+import os
 import select
 import sys
 import time
@@ -105,8 +106,8 @@ class Log:
         try:
             # Nobody may read the other end; a short line never waits where there is room at all.
             if self._room.poll(0):
-                self._stream.write(text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…\n")
-                self._stream.flush()
+                line = text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…\n"
+                os.write(self._stream.fileno(), line.encode("utf-8", "replace"))
             else:
                 self.lost += 1
         except (OSError, ValueError):

@@ -40,10 +40,12 @@ class Place:
         served: how many clients ever have.
     """
 
-    def __init__(self, server: Server, around: Surroundings, store: ResultStore) -> None:
+    def __init__(
+        self, server: Server, around: Surroundings, store: ResultStore, paused: Collection[Hashable]
+    ) -> None:
         self.server, self.timers, self.store, self._around = server, around.timers, store, around
         self.slot = Slot(server, around)
-        self.admission: Admission[Call] = Admission(server.limits.in_flight)
+        self.admission: Admission[Call] = Admission(server.limits.in_flight, paused=paused)
         self.catalog = Catalog(self.slot, functools.partial(_start, around.nursery), server.tools)
         self.clients: set[Hashable] = set()
         self.served = 0
@@ -154,13 +156,14 @@ class Broker:
         self.config = config
         self.places: dict[str, Place] = {}
         self._leaving: set[Place] = set()
+        self._paused: set[Hashable] = set()
         self._closing = False
         for server in config.servers.values():
             self._add(server)
 
     def _add(self, server: Server) -> None:
         if server.enabled and server.transport == "stdio":
-            self.places[server.name] = Place(server, self._around, self._store)
+            self.places[server.name] = Place(server, self._around, self._store, self._paused)
 
     # -- finding ---------------------------------------------------------------------------------
 
@@ -251,8 +254,21 @@ class Broker:
 
     # -- the life of all -------------------------------------------------------------------------
 
+    def pause(self, key: Hashable) -> None:
+        """Let no more calls of a client go: it does not read its answers. Idempotent."""
+        self._paused.add(key)
+
+    def resume(self, key: Hashable) -> None:
+        """Let the calls of a client go again. Idempotent."""
+        if key in self._paused:
+            self._paused.discard(key)
+            for place in (*self.places.values(), *self._leaving):
+                while (call := place.admission.next()) is not None:
+                    call.go()
+
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""
+        self._paused.discard(key)
         for place in self.places.values():
             place.clients.discard(key)
 

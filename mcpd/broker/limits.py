@@ -7,7 +7,7 @@ and a place that becomes free goes to the next client in turn.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -25,7 +25,15 @@ class Admission(Generic[T]):
         queued: how many wait.
     """
 
-    def __init__(self, places: int, per_client: int = PER_CLIENT, queued_per_client: int = QUEUED_PER_CLIENT) -> None:
+    def __init__(
+        self,
+        places: int,
+        per_client: int = PER_CLIENT,
+        queued_per_client: int = QUEUED_PER_CLIENT,
+        paused: Collection[Hashable] = (),
+    ) -> None:
+        """Take the limits; `paused` are the clients that get no place for now, which may change at any time."""
+        self._paused = paused
         self._places, self._per_client, self._queued_per_client = places, per_client, queued_per_client
         self.running = 0
         self.queued = 0
@@ -37,7 +45,7 @@ class Admission(Generic[T]):
         """Take a place: True; else queue for one: False; else (too much is queued already): None."""
         queue = self._queues.get(client)
         taken = self._taken.get(client, 0)
-        if queue is None and self.running < self._places and taken < self._per_client:
+        if queue is None and self.running < self._places and taken < self._per_client and client not in self._paused:
             self.running += 1
             self._taken[client] = taken + 1
             return True
@@ -70,16 +78,15 @@ class Admission(Generic[T]):
             self._taken[client] = left
         else:
             del self._taken[client]
-        if not self._turn:
-            return None
-        return self._next()
+        return self.next() if self._turn else None
 
-    def _next(self) -> T | None:
+    def next(self) -> T | None:
+        """Return an item that waits and may go now; it has got a place."""
         if self.running >= self._places:
             return None
         for client in self._turn:
             taken = self._taken.get(client, 0)
-            if taken < self._per_client:
+            if taken < self._per_client and client not in self._paused:
                 return self._take_turn(client, taken)
         return None
 

@@ -8,6 +8,7 @@ so a value of this module never knows a secret that the file did not spell out. 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -16,6 +17,10 @@ from mcpd.errors import Misconfigured
 
 if TYPE_CHECKING:
     from typing import Literal
+
+
+# A word that a shell reads as it stands.
+_PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+").fullmatch
 
 
 class Timeout(Struct, frozen=True, kw_only=True):
@@ -94,9 +99,12 @@ class Server(Struct, frozen=True, kw_only=True):
             return self.shown_as
         if self.command is None:
             return _bare_url(self.url or "")
+        words = (self.command, *self.args)
+        if all(map(_PLAIN, words)):
+            return " ".join(words)
         import shlex
 
-        return shlex.join((self.command, *self.args))
+        return shlex.join(words)
 
     def __repr__(self) -> str:
         return f"Server({self.name!r}, {self.target!r}, env={sorted(self.env)}, headers={sorted(self.headers)})"

@@ -40,6 +40,12 @@ class Control(Protocol):
     def request(self, connection: Connection, request_id: bytes, message: Request) -> None:
         """Handle one request; raise McpdError to refuse it."""
 
+    def pause(self, connection: Connection) -> None:
+        """Let no more calls of a connection go: it does not read."""
+
+    def resume(self, connection: Connection) -> None:
+        """Let the calls of a connection go again."""
+
     def left(self, connection: Connection) -> None:
         """Forget a connection."""
 
@@ -127,6 +133,8 @@ class Connection:
                 self._control.request(self, request_id, message)
             except McpdError as problem:
                 self.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
+            except OSError as problem:  # the system has run out of something
+                self._refuse(request_id, jsonrpc.INTERNAL_ERROR, f"mcpd cannot do this now: {problem.strerror}")
 
     def _notified(self, message: Request) -> None:
         if message.method != "notifications/cancelled":
@@ -177,6 +185,8 @@ class Connection:
             self.send(jsonrpc.answer(request_id, parts[0]))  # type: ignore[arg-type]  # a single part is bytes
         else:
             self._stream.write_all((b'{"jsonrpc":"2.0","id":%b,"result":' % request_id, *parts, b"}\n"))
+        if self._stream.out_bytes > HIGH_WATER_BYTES:
+            self._hold()
         if self._last or self._room is not None:
             self._settle()
 
@@ -250,7 +260,8 @@ class Connection:
     # -- the end ---------------------------------------------------------------------------------
 
     def _hold(self) -> None:
-        """Read no more until the client has taken what is queued for it."""
+        """Ask no more of the servers, and read no more, until the client has taken what is queued for it."""
+        self._control.pause(self)
         self._stream.on_room = self._on_room
         self._stream.pause()
 
@@ -259,6 +270,7 @@ class Connection:
         if self._room is not None:
             self._room.set()
             self._room = None
+        self._control.resume(self)
         self._work_off()
         if self._last:
             self._settle()
@@ -277,7 +289,7 @@ class Connection:
 
     def _leave_when_done(self) -> None:
         self._last = True
-        self._hold()
+        self._stream.pause()
         self._settle()
 
     def _settle(self) -> None:

@@ -175,6 +175,14 @@ class Control:
         decode, handle = known
         handle(connection, request_id, read_params(message.method, decode, message.params))
 
+    def pause(self, connection: Connection) -> None:
+        """Let no more calls of a connection go: it does not read."""
+        self._broker.pause(connection.key)
+
+    def resume(self, connection: Connection) -> None:
+        """Let the calls of a connection go again."""
+        self._broker.resume(connection.key)
+
     def left(self, connection: Connection) -> None:
         """Forget a connection."""
         self.connections.pop(connection.key, None)

@@ -262,7 +262,8 @@ class Command:
     def run(self) -> None:
         call = self.play.next_call()
         arguments = {key: value for key, value in call.arguments.items() if key != "pad"}
-        words = [call.server, call.tool, "--json", "--args", json.dumps(arguments), "--timeout", str(call.timeout or 4.0)]
+        words = [call.server, call.tool, "--json", "--args", json.dumps(arguments)]
+        words += ["--timeout", str(call.timeout or 4.0), "--max-bytes", str(MAX_BYTES)]
         child = subprocess.Popen(
             [*self.play.command, "call", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

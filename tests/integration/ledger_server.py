@@ -93,7 +93,8 @@ class Server:
             case "big":
                 self.result(identity, "x" * given["n"])
             case "flood":
-                note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * 900}}
+                params = {"level": "info", "data": "x" * 900}
+                note = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
                 line = json.dumps(note).encode() + b"\n"
                 self.flood = line * (FLOOD_BYTES // len(line))
                 self.result(identity, "it comes")

@@ -98,11 +98,15 @@ def test_what_a_killed_daemon_has_left_is_in_nobodys_way(world: World) -> None:
     assert world.status()["daemon"]["pid"] != pid
 
 
-def test_a_file_that_is_no_socket_is_replaced(world: World) -> None:
+def test_a_file_that_is_no_socket_is_left_alone(world: World) -> None:
     os.mkdir(world.path / "run/mcpd", mode=0o700)
-    (world.path / "run/mcpd/mcpd.sock").write_text("not a socket")
+    file = world.path / "run/mcpd/mcpd.sock"
+    file.write_text("buy milk")
 
-    assert world.call("demo", "echo", "text=hi") == "hi"
+    done = world.run("call", "demo", "echo", "text=hi")
+
+    assert (done.status, file.read_text()) == (6, "buy milk")
+    assert "exists and is not a socket" in done.err
 
 
 def test_a_socket_that_was_removed_comes_back(world: World) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from mcpd_client.errors import ConnectionLost
 from mcpd_client.sync import Client
 from tests.integration.ledger import entry, is_alive, ledger, outcome, running, servers, starts, within
 from tests.integration.wire import text_of
-from tests.integration.world import until
+from tests.integration.world import COMMAND, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -230,6 +231,20 @@ def test_a_killed_daemon_leaves_nothing_and_its_caller_knows_that_it_may_have_ru
     world.wait_empty()
 
 
+def test_nothing_is_left_when_the_whole_group_of_the_daemon_is_killed(world: World) -> None:
+    world.configure({"s": entry(world, "deaf", "child", "hidden")})
+    daemon = world.daemon(command=("setsid", *COMMAND))
+    assert world.call("s", "note", "text=a") == "a"
+    pids = [*servers(world), *world.guardians()]
+    assert len(pids) == 4
+
+    with within(1):
+        os.killpg(daemon.pid, signal.SIGKILL)
+        until(everything_gone(pids))
+
+    world.wait_empty()
+
+
 def test_the_next_command_takes_over_what_a_killed_daemon_has_left(world: World) -> None:
     world.configure({"s": entry(world, "deaf", "hidden")})
     assert world.call("s", "note", "text=a") == "a"
@@ -271,6 +286,11 @@ def test_a_client_of_the_library_learns_what_became_of_its_call_and_connects_aga
     assert (text_of(answer), ledger(world)) == ("b", ["never a", "note b"])
 
 
+def has_left(wire: Wire, leader: int) -> bool:
+    """Whether the daemon knows that a server has gone."""
+    return wire.row("s").get("pid") != leader
+
+
 # -- trees -----------------------------------------------------------------------------------------------------------
 
 
@@ -296,8 +316,8 @@ def test_a_tree_of_processes_goes_as_a_whole_whichever_of_it_dies(world: World, 
     world.configure({"s": tree(world, kind) | {"stop": HASTY}})
     with world.connect() as wire:
         for number in itertools.count():
-            assert text_of(wire.wait(note(wire, str(number)))["result"]) == str(number)
-            (leader,) = [wire.row("s")["pid"]]
+            assert wire.text("note", {"text": str(number)}, server="s") == str(number)
+            leader = wire.row("s")["pid"]
             members = [pid for pid in world.processes() if pid not in world.daemons()]
             assert len(members) >= 3
             if number == 2:
@@ -306,6 +326,7 @@ def test_a_tree_of_processes_goes_as_a_whole_whichever_of_it_dies(world: World, 
             with within(3):
                 os.kill(leader if not number else starts(world)[-1], signal.SIGKILL)
                 until(everything_gone(members))
+            until(partial(has_left, wire, leader))
 
     with within(5):
         assert world.run("down").status == 0

@@ -53,7 +53,7 @@ def living(token: str) -> list[int]:
 
     Looks at the youngest first: what moves is somebody else by the time all others have been looked at.
     """
-    found = []
+    found: list[int] = []
     for pid in sorted(map(int, filter(str.isdigit, os.listdir("/proc"))), reverse=True):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
             if token.encode() in file.read():
@@ -93,6 +93,7 @@ class Server:
 
     def exited(self) -> Server:
         """Wait until the leader has exited."""
+        assert self.pidfd is not None
         assert select.select([self.pidfd], [], [], PATIENCE_SECONDS)[0]
         return self
 
@@ -145,7 +146,7 @@ class Link:
 
     # -- frames ----------------------------------------------------------------------------------
 
-    def frame(self, kind: str, *rest: object) -> tuple[int, bytes]:
+    def frame(self, kind: str, *rest: int) -> tuple[int, bytes]:
         """Return a request as bytes, and its number."""
         self._last += 1
         body = marshal.dumps((kind, self._last, *rest))

@@ -95,5 +95,6 @@ class Yard:
 async def until(condition: Callable[[], object]) -> None:
     """Wait for a condition that comes true by itself."""
     with trio.fail_after(PATIENCE_SECONDS):
+        await trio.lowlevel.checkpoint()
         while not condition():  # noqa: ASYNC110  # nobody tells when a process is gone
             await trio.sleep(LOOK_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import resource
 import socket
 from itertools import count
 from typing import Any
@@ -19,6 +20,8 @@ from .connection import Connection, may_connect, peer_of
 from .control import Control
 
 MAX_CONNECTIONS = 1024
+# Descriptors that clients are never given: servers are started, files read and modules loaded with them.
+KEPT_DESCRIPTORS = 24
 # Without descriptors there is nothing to do but wait for some.
 EMPTY_HANDED_SECONDS = 0.1
 # Of half lines that all clients together may have us hold.
@@ -76,9 +79,10 @@ class Listener:
             self._control.counters["foreign_users"] += 1
             sock.close()
             return
-        if len(self._control.connections) >= MAX_CONNECTIONS:
+        count = len(self._control.connections)
+        if count >= MAX_CONNECTIONS or sock.fileno() >= _descriptors() - KEPT_DESCRIPTORS:
             self._control.counters["too_many_connections"] += 1
-            _turn_away(sock, Overloaded(f"there are {MAX_CONNECTIONS} connections already", retry_after_seconds=1.0))
+            _turn_away(sock, Overloaded(f"there are {count} connections already", retry_after_seconds=1.0))
             return
         key = next(self._keys)
         self._control.connections[key] = Connection(key, sock, self._mover, self._control, self._nursery)
@@ -104,6 +108,12 @@ class Listener:
         """Close every connection."""
         for one in list(self._control.connections.values()):
             one.close()
+
+
+def _descriptors() -> int:
+    """Return how many descriptors there can be; the lowest free one is always taken next."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if soft != resource.RLIM_INFINITY else 1 << 30
 
 
 def _turn_away(sock: socket.socket, problem: McpdError) -> None:

@@ -145,6 +145,10 @@ class Guard:
         try:
             with trio.move_on_after(seconds):
                 await done.wait()
+        except trio.Cancelled:
+            for frame, fd in answer:  # it came in the very turn in which this was cancelled
+                self._unwanted(frame, fd)
+            raise
         finally:
             if not answer:
                 self._waiting[number] = self._unwanted

@@ -161,7 +161,9 @@ class Incarnation:
         try:
             await self._spawn()
         except ServerUnavailable as problem:
-            raise final(self._start_failed(problem.message)) from None
+            failed = self._start_failed(problem.message)
+            failed.final = problem.final
+            raise failed from None
         patience = min(PROBE_SECONDS, self.server.timeout.start_seconds / 2)
         script = negotiate.negotiate(self.server.protocol, known_era, patience)
         asked: list[Question] = []
@@ -219,7 +221,7 @@ class Incarnation:
     async def _spawn(self) -> None:
         launch, server = self._launch, self.server
         if launch is None:
-            raise ServerUnavailable("it was not said what to start")
+            raise final(ServerUnavailable("it was not said what to start"))
         around, limit = self._around, server.limits.message_bytes
         self._transport = await around.spawn(
             self._mover, around.timers, self, self.ring, launch, limit, server.framing

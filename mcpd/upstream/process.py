@@ -27,6 +27,8 @@ from .guard import Guard
 PIPE_BYTES = 1 << 18
 # The last step: what survives SIGKILL so long is stuck inside the kernel and cannot be waited for.
 KILL_SECONDS = END_SECONDS + 1.0
+# What the system may have again in a moment, which is no fault of the server's.
+_SHORTAGES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOSPC, errno.ETXTBSY)
 
 
 class Process:
@@ -66,7 +68,7 @@ class Process:
             for fd in ours:
                 os.close(fd)
             if isinstance(problem, OSError):
-                raise ServerUnavailable(_why_not(launch, problem)) from None
+                raise _cannot_run(launch, problem) from None
             raise
         finally:
             for fd in (in_r, out_w, err_w):
@@ -133,7 +135,7 @@ def _three_pipes(launch: Launch) -> list[tuple[int, int]]:
     except OSError as problem:
         for fd in sum(pipes, ()):
             os.close(fd)
-        raise ServerUnavailable(_why_not(launch, problem)) from None
+        raise _cannot_run(launch, problem) from None
     return pipes
 
 
@@ -149,8 +151,10 @@ def _text(status: int | None) -> str:
     return f"signal {number}"
 
 
-def _why_not(launch: Launch, problem: OSError) -> str:
+def _cannot_run(launch: Launch, problem: OSError) -> ServerUnavailable:
+    """Return the error, which is final unless the system lacks what it may have again in a moment."""
     reason = os.strerror(problem.errno or errno.EIO).lower()
-    if problem.filename == launch.cwd:
-        return f"cannot run {launch.argv[0]} in {launch.cwd}: {reason}"
-    return f"cannot run {launch.argv[0]}: {reason}"
+    where = f" in {launch.cwd}" if problem.filename == launch.cwd else ""
+    told = ServerUnavailable(f"cannot run {launch.argv[0]}{where}: {reason}")
+    told.final = problem.errno not in _SHORTAGES
+    return told

@@ -40,6 +40,8 @@ THINK_SECONDS = 0.03
 # Every deadline of the configuration is over long before this: who hears nothing then will never hear anything.
 PATIENCE_SECONDS = 40.0
 COMMAND_SECONDS = 60.0
+# Who cannot leave the deadline to the configuration names it.
+CALL_SECONDS = 2.0
 RESENT = ("server_lost", "timeout", "shutting_down")
 # Nothing may be cut: what is kept of a cut result is memory that a daemon holds on to.
 MAX_BYTES = 1 << 20
@@ -95,7 +97,7 @@ class Play:
         elif what == "pad":
             arguments["pad"] = "y" * choose.randrange(1000, 150_000)
         tool = "echo" if what in ("slow", "big", "pad") else what
-        call = Call(token, choose.choice(self.servers), tool, arguments, choose.choice((None, None, 0.3, 2.0)))
+        call = Call(token, choose.choice(self.servers), tool, arguments, choose.choice((None, None, 0.3, 1.0)))
         self.note("sent", token, call.server, what)
         return call
 
@@ -111,7 +113,8 @@ class Play:
     def told_error(self, call: Call, error: dict[str, Any]) -> str:
         """Note an error of the daemon, or one that it passed on; return its class."""
         data = error.get("data") if isinstance(error.get("data"), dict) else {}
-        kind = str(data.get("class") or "upstream_error")
+        # Errors that the client itself has made have their class outside of the data.
+        kind = str(data.get("class") or error.get("class") or "upstream_error")
         said = str(data.get("token") or "-") if kind == "upstream_error" else "-"
         self.told(call, kind, data.get("may_have_run"), said, error.get("message"))
         return kind
@@ -237,7 +240,7 @@ class Library:
         """Do one call; say whether the connection can go on."""
         call = self.play.next_call()
         try:
-            result = client.call(call.server, call.tool, call.arguments, timeout=call.timeout or 4.0, max_bytes=MAX_BYTES)
+            result = client.call(call.server, call.tool, call.arguments, timeout=call.timeout or CALL_SECONDS, max_bytes=MAX_BYTES)
         except RequestFailed as problem:
             error = {"message": problem.message, "data": problem.data}
             return self.play.told_error(call, error) != "shutting_down"
@@ -263,7 +266,7 @@ class Command:
         call = self.play.next_call()
         arguments = {key: value for key, value in call.arguments.items() if key != "pad"}
         words = [call.server, call.tool, "--json", "--args", json.dumps(arguments)]
-        words += ["--timeout", str(call.timeout or 4.0), "--max-bytes", str(MAX_BYTES)]
+        words += ["--timeout", str(call.timeout or CALL_SECONDS), "--max-bytes", str(MAX_BYTES)]
         child = subprocess.Popen(
             [*self.play.command, "call", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

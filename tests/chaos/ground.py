@@ -30,7 +30,7 @@ EMPTY_SECONDS = 5.0
 
 # Short steps of patience, so that a run sees many of them.
 SETTINGS = """\
-timeout = { start_seconds = 6, call_seconds = 3, idle_seconds = 5 }
+timeout = { start_seconds = 5, call_seconds = 1.5, idle_seconds = 5 }
 stop = { drain_seconds = 0.5, eof_seconds = 0.3, term_seconds = 0.3 }
 """
 

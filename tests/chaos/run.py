@@ -6,6 +6,7 @@ the daemon alone, so that it has something to leak from when it is measured.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +75,7 @@ def chapters(settings: Settings) -> Iterator[tuple[float, Sequence[str]]]:
         yield settings.seconds, settings.faults
         return
     length, left = min(CHAPTER_SECONDS, settings.seconds / 4), settings.seconds * 3 / 4
-    for classes in (CLASSES, AROUND) * int(settings.seconds):
+    for classes in itertools.cycle((CLASSES, AROUND)):
         if left <= 0:
             break
         yield min(length, left), classes

@@ -80,28 +80,37 @@ def test_a_server_that_kills_itself_is_said_to_have_died_by_that_signal(world: W
     assert (ledger(world), servers(world)) == (["die a"], [])
 
 
-@pytest.mark.parametrize("how", ["hang", "stop"])
-def test_a_server_that_hangs_costs_its_caller_and_not_the_other_client(world: World, how: str) -> None:
-    world.configure({"s": entry(world, "deaf", stop=HASTY)})
+def test_a_server_that_hangs_costs_its_caller_and_not_the_other_client(world: World) -> None:
+    # One that sleeps for ever inside of a tool, and one that was stopped: each server is named for what it does.
+    kinds = ("hang", "stop")
+    world.configure({kind: entry(world, "deaf", stop=HASTY) for kind in kinds})
     with world.connect() as wire, world.connect() as other:
-        assert text_of(other.wait(note(other, "before"))["result"]) == "before"
-        hanging = wire.send_call(how, {"text": "a"}, server="s", timeout=1)
-        running(world, f"{how} a")
+
+        def ask(*texts: str) -> list[dict[str, Any]]:
+            calls = [other.send_call("note", {"text": text}, server=kind) for text in texts for kind in kinds]
+            return [other.wait(call) for call in calls]
+
+        assert [incarnation(answer) for answer in ask("before")] == [1, 1]
+        hanging = [wire.send_call(kind, {"text": "a"}, server=kind, timeout=1) for kind in kinds]
+        for kind in kinds:
+            running(world, f"{kind} a")
         stuck = servers(world)
-        written = note(other, "written")
+        written = [other.send_call("note", {"text": "written"}, server=kind) for kind in kinds]
 
         with within(3):
-            assert outcome(wire, hanging) == ("timeout", True)
+            assert [outcome(wire, call) for call in hanging] == [("timeout", True)] * 2
         with within(3):
             # Whoever comes now does not wait for the one that hangs, and so does nobody after him.
-            answers = [other.wait(note(other, text)) for text in ("first", "second")]
+            answers = ask("first", "second")
 
-        assert [(text_of(answer["result"]), incarnation(answer)) for answer in answers] == [("first", 2), ("second", 2)]
+        assert [text_of(answer["result"]) for answer in answers] == ["first", "first", "second", "second"]
+        assert [incarnation(answer) for answer in answers] == [2] * 4
         with within(10):
-            assert outcome(other, written)[1] is True
+            assert [outcome(other, call)[1] for call in written] == [True, True]
             until(everything_gone(stuck))
-        assert ledger(world) == ["note before", f"{how} a", "note first", "note second"]
-        assert len(servers(world)) == 1
+        told = [f"note {text}" for text in ("before", "first", "second")] * 2
+        assert sorted(ledger(world)) == sorted(["hang a", "stop a", *told])
+        assert len(servers(world)) == 2
 
 
 def test_a_slow_server_that_answers_when_it_is_asked_keeps_its_state_and_its_other_calls(world: World) -> None:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import resource
+import select
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -154,6 +155,25 @@ async def test_a_start_that_nobody_waits_for_any_more_is_ended(yard: Yard) -> No
     await yard.run("/bin/true")  # whatever was asked before has been answered
     await until(lambda: all(nothing_left(server.token) for server in servers))
     assert len(fds_of(os.getpid())) == before + 4
+
+
+async def test_a_start_that_is_given_up_in_the_moment_of_its_answer_is_ended(yard: Yard) -> None:
+    await yard.run("/bin/true")
+    before = len(fds_of(os.getpid()))
+    guard, server = yard.guard, yard.new()
+    assert guard.pid is not None
+    assert guard._link is not None
+    os.kill(guard.pid, signal.SIGSTOP)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.spawn, sys.executable, "-I", "-S", DEAF, "deaf", server.token)
+        await trio.testing.wait_all_tasks_blocked()
+        os.kill(guard.pid, signal.SIGCONT)
+        assert select.select([guard._link], [], [], BOUNDED_SECONDS)[0]
+        nursery.cancel_scope.cancel()
+        guard._receive(0)  # in the same turn
+
+    yard.forget(server)
+    await until(lambda: nothing_left(server.token) and len(fds_of(os.getpid())) == before)
 
 
 async def test_a_program_that_is_not_loaded_in_time_holds_up_nobody_else(

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mcpd.config.model import Timeout
-from mcpd.errors import Misconfigured, ServerUnavailable
+from mcpd.errors import Misconfigured, ServerUnavailable, final
 from mcpd.protocol.jsonrpc import Message
 from mcpd.upstream.supervisor import Slot
 from tests.upstream.fakes import INITIALIZED, LEGACY, MODERN, Script, World, after, dies, failure, submit
@@ -144,13 +144,23 @@ async def test_a_command_that_is_not_there_is_looked_for_once(world: World, auto
 
 
 async def test_a_command_that_the_system_refuses_to_run_is_tried_once(world: World, autojump_clock: MockClock) -> None:
-    slot = world.slot(ServerUnavailable("cannot run /fake: permission denied"))
+    slot = world.slot(final(ServerUnavailable("cannot run /fake: permission denied")))
 
     problem = await failure(slot)
 
     assert "cannot run /fake: permission denied" in problem.message
     assert (problem.server, problem.may_have_run) == ("fake", False)
     assert (slot.state.value, world.spawns) == ("failed", 1)
+
+
+async def test_what_the_system_has_not_got_now_is_tried_again(world: World, autojump_clock: MockClock) -> None:
+    slot = world.slot(ServerUnavailable("cannot run /fake: too many open files"), LEGACY)
+
+    problem = await failure(slot)
+
+    assert "too many open files" in problem.message
+    assert await submit(slot, "t")[0].over() == [("result", {"content": []})]
+    assert world.spawns == 2
 
 
 async def test_a_bug_of_ours_costs_this_upstream_only(world: World, autojump_clock: MockClock) -> None:

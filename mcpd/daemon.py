@@ -31,7 +31,7 @@ from mcpd.config.load import load
 from mcpd.config.model import Config
 from mcpd.downstream.control import Control
 from mcpd.downstream.listener import Listener
-from mcpd.downstream.place import CannotListen, Place, announce, home_of, unannounce
+from mcpd.downstream.place import CannotListen, Place, PlaceLost, announce, home_of, unannounce
 from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
@@ -167,10 +167,14 @@ class Daemon:
 
     async def _open_log(self) -> None:
         """Load the library that writes the log once the first clients have been served."""
-        await trio.sleep(LOG_SECONDS)
-        self._log.open()
-        for name in LATER:
-            importlib.import_module(name)
+        loaded = False
+        while not loaded:
+            await trio.sleep(LOG_SECONDS)
+            with contextlib.suppress(OSError):  # servers have all descriptors for now
+                self._log.open()
+                for name in LATER:
+                    importlib.import_module(name)
+                loaded = True
 
     # -- now and then ----------------------------------------------------------------------------
 
@@ -197,9 +201,11 @@ class Daemon:
             return
         try:
             sock = self._place.listen_again()
-        except CannotListen as problem:
+        except PlaceLost as problem:
             self._log.warning("socket.lost", problem=str(problem))
             self._shutdown()
+        except CannotListen as problem:  # the next heartbeat tries again
+            self._log.warning("socket.missing", problem=str(problem))
         else:
             self._log.warning("socket.replaced", socket=self._place.path)
             self._listener.close()

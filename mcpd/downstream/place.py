@@ -27,6 +27,10 @@ class CannotListen(Exception):
         self.status = status
 
 
+class PlaceLost(CannotListen):
+    """The folder is gone, or somebody else may hold the lock by now: no waiting brings it back."""
+
+
 # What the exit status of a daemon says that finds another one running: try again.
 ANOTHER_RUNS = 75
 
@@ -115,8 +119,9 @@ class Place:
         Raises:
             CannotListen: The system refuses, with its reason.
         """
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock = None
         try:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path)
             os.fchmod(sock.fileno(), 0o600)  # before bind: the file never has another mode
@@ -125,7 +130,8 @@ class Place:
             sock.setblocking(False)
             self._inode = os.stat(self.path).st_ino
         except OSError as problem:
-            sock.close()
+            if sock is not None:
+                sock.close()
             raise CannotListen(f"cannot listen at {self.path}: {_reason(problem)}") from None
         self.listener = sock
         return sock
@@ -144,14 +150,15 @@ class Place:
         """Put a new socket in place of one that is gone; `drop_old` closes the one before.
 
         Raises:
-            CannotListen: The folder is gone, or somebody else may hold the lock by now.
+            PlaceLost: The place is not ours any more.
+            CannotListen: The system refuses for now.
         """
         try:
             mine = self._lock_stands()
         except OSError:
             mine = False
         if not mine:
-            raise CannotListen(f"the folder of {self.path} was removed")
+            raise PlaceLost(f"the folder of {self.path} was removed")
         self._old = self.listener
         return self.listen()
 

@@ -94,7 +94,7 @@ class Run:
 
     def play(self) -> Outcome:
         """Play it all; what cannot go on ends in an exception, after which `judge` is still of use."""
-        warm_up = min(WARM_UP_SECONDS, max(1.5, self.settings.seconds / 8))
+        warm_up = min(WARM_UP_SECONDS, max(3.0, self.settings.seconds / 8))
         self._up()
         # With faults, so that what a daemon loads and keeps for them is there before it is measured.
         self._chapter(f"{self.settings.seed}/warm-up", warm_up, AROUND)

@@ -47,7 +47,7 @@ class Played:
 @pytest.fixture(scope="module")
 def mutants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Played]]:
     """All of them at once: most of their time they wait."""
-    options = ("--seconds", "2", "--clients", "6", "--servers", "2")
+    options = ("--seconds", "4", "--clients", "6", "--servers", "2")
     played = {
         name: Played(tmp_path_factory.mktemp(name), *options, "--faults", faults, "--mutant", name)
         for name, (faults, _) in MUTANTS.items()

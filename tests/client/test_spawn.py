@@ -13,6 +13,8 @@ from tests.client.starting import Starter, ask
 if TYPE_CHECKING:
     import pytest
 
+DETACH = Path(spawn.__file__).with_name("detach.py")
+
 
 def test_the_daemon_has_nothing_to_do_with_who_started_it(starter: Starter, home: Path) -> None:
     # What a caller may have: descriptors that are inherited, blocked and ignored signals, another directory.
@@ -113,3 +115,14 @@ def test_the_default_command_is_this_python_and_this_package() -> None:
         sys.executable, "-P", "-m", "mcpd_client", "daemon", "--ready-fd", "3",
         "--socket", os.path.abspath("s.sock"), "--config", os.path.abspath("c.toml"),
     ]  # fmt: skip
+
+
+def test_a_caller_that_has_gone_is_told_nothing_and_nothing_is_logged_of_it() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    argv = ["sh", "-c", 'exec "$@" 3>&1', "sh", sys.executable, "-I", "-S", str(DETACH), "30", "/bin/false"]
+
+    told = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+
+    assert (told.returncode, told.stderr) == (0, b"")

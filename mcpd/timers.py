@@ -9,7 +9,7 @@ from typing import Protocol
 import trio
 
 # Below this it is cheaper to let dead entries surface than to rebuild the heap.
-MIN_DEAD = 1024
+MIN_DEAD = 64
 
 
 class Due(Protocol):

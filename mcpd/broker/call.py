@@ -297,6 +297,8 @@ class Call(Exchange):
         if self.over:
             return
         self.over = True
+        # Its deadline may keep this alive for a while; what it carried is not kept with it.
+        self.request.arguments, self.frame = Raw(b"{}"), b""
         self._place.timers.died()
         self._place.slot.outcomes[outcome] += 1
         if self._phase is PLACED:

@@ -296,3 +296,13 @@ async def test_a_result_is_json_whatever_it_holds(world: World, autojump_clock: 
     body = await client.body(client.call())
 
     assert json.loads(body)["content"][0]["text"] == "\0 😀"
+
+
+async def test_a_call_that_is_over_holds_on_to_nothing_that_it_carried(world: World, autojump_clock: MockClock) -> None:
+    client = Desk(world).client()
+    call = client.call("add", '{"text":"%s"}' % ("x" * 1000))
+
+    await client.body(call)
+
+    assert call.over
+    assert len(bytes(call.request.arguments)) + len(call.frame) < 100

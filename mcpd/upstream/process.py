@@ -64,15 +64,14 @@ class Process:
         try:
             pid, pidfd = await guard.spawn(launch.argv, launch.env, launch.cwd, (in_r, out_w, err_w))
             return cls(guard, pid, pidfd, ours)
-        except BaseException as problem:
-            for fd in ours:
-                os.close(fd)
-            if isinstance(problem, OSError):
-                raise _cannot_run(launch, problem) from None
+        except OSError as problem:
+            _close(ours)
+            raise _cannot_run(launch, problem) from None
+        except BaseException:
+            _close(ours)
             raise
         finally:
-            for fd in (in_r, out_w, err_w):
-                os.close(fd)
+            _close((in_r, out_w, err_w))
 
     async def exited(self) -> None:
         """Wait until the leader has exited; it stays unreaped."""
@@ -133,10 +132,14 @@ def _three_pipes(launch: Launch) -> list[tuple[int, int]]:
         while len(pipes) < 3:
             pipes.append(os.pipe2(os.O_CLOEXEC))
     except OSError as problem:
-        for fd in sum(pipes, ()):
-            os.close(fd)
+        _close(sum(pipes, ()))
         raise _cannot_run(launch, problem) from None
     return pipes
+
+
+def _close(fds: tuple[int, ...]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _text(status: int | None) -> str:

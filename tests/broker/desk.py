@@ -54,6 +54,7 @@ class Client:
     async def body(self, call: Call) -> bytes:
         """Wait for the outcome of a call, which must be one; return its bytes."""
         with trio.fail_after(NEVER_SECONDS):
+            await trio.lowlevel.checkpoint()
             while call not in self.told:
                 await self._changed.wait()
         ((_, body),) = self.told[call]

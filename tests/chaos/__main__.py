@@ -19,6 +19,7 @@ from tests.chaos.run import PATIENT_SECONDS, Run, Settings
 MUTANTS = ("resend", "wrong_token", "leak", "hoard")
 # For warm-up, recovery, ends and judgement; a run that needs more hangs.
 MORE_SECONDS = 240
+EXIT_INTERRUPTED = 130
 
 
 def options(argv: list[str] | None) -> argparse.Namespace:
@@ -67,6 +68,8 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as problem:  # TimeoutError, too: the daemon does not answer, or nothing ends
         outcome = run.judge()
         outcome.violations.append(Violation("broken_off", repr(problem)))
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
     finally:
         signal.alarm(0)
         run.faults.end()

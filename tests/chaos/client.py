@@ -112,7 +112,7 @@ class Play:
 
     def told_error(self, call: Call, error: dict[str, Any]) -> str:
         """Note an error of the daemon, or one that it passed on; return its class."""
-        data = error.get("data") if isinstance(error.get("data"), dict) else {}
+        data: dict[str, Any] = error["data"] if isinstance(error.get("data"), dict) else {}
         # Errors that the client itself has made have their class outside of the data.
         kind = str(data.get("class") or error.get("class") or "upstream_error")
         said = str(data.get("token") or "-") if kind == "upstream_error" else "-"
@@ -290,7 +290,7 @@ class Command:
             self.play.told(call, "unreadable", why=f"{problem!r} {status} {out[:200]!r} {err[:200]!r}")
 
 
-KINDS = {"wire": Wire, "library": Library, "command": Command}
+KINDS: dict[str, Any] = {"wire": Wire, "library": Library, "command": Command}
 
 
 def main() -> None:

@@ -17,12 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tests.chaos.ground import Ground
-from tests.chaos.processes import Process, send
+from tests.chaos.processes import Process, kill_together, send
 
 # What the daemon lives through, and what it does not.
 AROUND = (
     "server_kill", "grandchild_kill", "server_pause", "server_freeze", "server_hang", "server_garbage", "server_slow",
-    "client_kill", "operator",
+    "client_kill", "daemon_pause", "guardian_pause", "operator",
 )  # fmt: skip
 UPON = ("daemon_kill", "guardian_kill", "daemon_and_guardian_kill", "daemon_term", "socket_removal")
 CLASSES = AROUND + UPON
@@ -80,8 +80,10 @@ class Faults:
                 hit = self._remove_socket()
             case "operator":
                 hit = self._operate(step)
-            case "server_pause":
-                hit = self._pause(step, found)
+            case "server_pause" | "daemon_pause":
+                hit = self._pause(step, of_role(found, step.fault.removesuffix("_pause")))
+            case "guardian_pause":
+                hit = self._pause(step, guardians(found))
             case "daemon_and_guardian_kill":
                 hit = self._kill_both(step, found)
             case "guardian_kill":
@@ -113,7 +115,7 @@ class Faults:
 
     def _remove_socket(self) -> bool:
         try:
-            os.unlink(self._ground.socket)
+            os.unlink(self._ground.socket_path)
         except FileNotFoundError:
             return False
         return True
@@ -127,8 +129,8 @@ class Faults:
         self._commands.append(self._ground.spawn(*self._ground.command, *words))
         return True
 
-    def _pause(self, step: Step, found: list[Process]) -> bool:
-        one = step.one_of(of_role(found, "server"))
+    def _pause(self, step: Step, candidates: list[Process]) -> bool:
+        one = step.one_of(candidates)
         if one is None or not send(one, signal.SIGSTOP):
             return False
         self._stopped.append((time.monotonic() + step.seconds, one))
@@ -139,8 +141,7 @@ class Faults:
         daemon = next((one for one in found if guardian is not None and one.pid == guardian.parent), None)
         if guardian is None or daemon is None:
             return False
-        # The guardian first: the other way round it might see the end of its daemon before its own.
-        return [send(one, signal.SIGKILL) for one in (guardian, daemon)] == [True, True]
+        return kill_together((daemon, guardian))
 
     def _kill_client(self, one: Process | None) -> bool:
         """Kill a client with what it runs, which is its process group."""

@@ -44,7 +44,7 @@ class Ground:
     """
 
     def __init__(self, command: Sequence[str] | None, servers: int, mutant: str) -> None:
-        self.path = tempfile.mkdtemp(prefix="mc", dir="/tmp")
+        self.path = tempfile.mkdtemp(prefix="chaos-", dir="/tmp")
         for name in ("home", "run"):
             os.mkdir(f"{self.path}/{name}", 0o700)
         self.command = list(command or COMMAND)
@@ -74,7 +74,7 @@ class Ground:
         Path(folder, "config.toml").write_text("\n".join(entries))
 
     @property
-    def socket(self) -> str:
+    def socket_path(self) -> str:
         return f"{self.path}/run/mcpd/mcpd.sock"
 
     def remove(self, path: str) -> None:
@@ -96,11 +96,11 @@ class Ground:
             env=self.env, cwd=self.path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_SECONDS,
         )  # fmt: skip
 
-    def ask(self, *requests: tuple[str, dict[str, object]]) -> list[Any]:
+    def ask(self, *requests: tuple[str, dict[str, Any]]) -> list[Any]:
         """Send requests over one connection; return the replies, in the order of the requests."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(REPLY_SECONDS)
-            sock.connect(self.socket)
+            sock.connect(self.socket_path)
             for number, (method, params) in enumerate(requests):
                 line = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
                 sock.sendall(json.dumps(line).encode() + b"\n")
@@ -112,7 +112,7 @@ class Ground:
         """Open connections that do nothing; the caller closes them."""
         socks = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(count)]
         for sock in socks:
-            sock.connect(self.socket)
+            sock.connect(self.socket_path)
         return socks
 
     # -- processes -------------------------------------------------------------------------------
@@ -129,13 +129,6 @@ class Ground:
             for child in processes.children(pid):
                 if mark := processes.read_mark(child):
                     self.mark = mark >> processes.PLACE_BITS
-
-    def left_over(self) -> list[Process]:
-        """Return what is still there after the time that an end may take."""
-        end = time.monotonic() + EMPTY_SECONDS
-        while (left := self.scan()) and time.monotonic() < end:
-            time.sleep(0.05)
-        return left
 
     def logs(self) -> str:
         """Return what daemons have logged; the older one of two files first."""

@@ -16,7 +16,7 @@ IMPOSSIBLE = ("no_answer", "unreadable", "daemon_protocol", "internal")
 ANSWERS = ("done", "tool_error", "upstream_error")
 # How a bug looks in the log: raw where Python itself reports it, in one line where the daemon does.
 SIGNS = ("Traceback (most recent", '"level":"error"', "upstream.crashed")
-TRACEBACK_LINES = 25
+LINE_CHARACTERS = 2000
 # The harness's own calls.
 OWN_SERIAL = "0"
 
@@ -133,14 +133,17 @@ def _of_call(what: str, token: str, told: list[Told], ledger: Ledger, *, must_be
 
 
 def of_log(text: str) -> list[Violation]:
-    """Return what the daemons have logged about bugs of their own, with the lines that follow a traceback."""
-    lines = text.splitlines()
-    return [
-        Violation("logged", "\n  ".join(lines[number : number + (TRACEBACK_LINES if sign == SIGNS[0] else 1)]))
-        for number, line in enumerate(lines)
-        for sign in SIGNS
-        if sign in line
-    ]
+    """Return what the daemons have logged about bugs of their own; a traceback up to its last line."""
+    found: list[list[str]] = []
+    is_open = False
+    for line in text.splitlines():
+        if is_open:
+            found[-1].append(line)
+            is_open = line.startswith(" ")
+        elif any(sign in line for sign in SIGNS):
+            found.append([line[:LINE_CHARACTERS]])
+            is_open = line.startswith(SIGNS[0])
+    return [Violation("logged", "\n  ".join(lines)) for lines in found]
 
 
 def of_size(what: str, before: int, after: int, allowance: int) -> list[Violation]:

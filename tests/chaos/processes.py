@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -90,6 +91,12 @@ def send(process: Process, number: signal.Signals) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+def kill_together(found: Sequence[Process]) -> bool:
+    """Kill processes so that none of them sees the end of another; say whether all were there."""
+    hits = [send(one, number) for number in (signal.SIGSTOP, signal.SIGKILL) for one in found]
+    return all(hits)
 
 
 def listeners(path: str) -> set[str]:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos import judge, processes
+from tests.chaos.acts import Acts
 from tests.chaos.crowd import Crowd
-from tests.chaos.faults import AROUND, CLASSES, Faults, of_role, steps
+from tests.chaos.faults import AROUND, CLASSES, UPON, Faults, Step, of_role, steps
 from tests.chaos.ground import Ground
 from tests.chaos.judge import Violation
 from tests.chaos.watch import Watch
@@ -27,6 +28,8 @@ FD_ALLOWANCE, RSS_ALLOWANCE_BYTES = 2, 4 << 20
 PATIENT_SECONDS = 40.0
 SETTLE_SECONDS = 3.0
 HOARD = 20
+# By how much the time that a step brings along is stretched; what is short stays unripe.
+RIPE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Run:
     def __init__(self, ground: Ground, settings: Settings) -> None:
         self.ground, self.settings = ground, settings
         self.outcome = Outcome(settings)
-        self.faults, self.watch = Faults(ground), Watch(ground)
+        self.faults, self.watch, self.acts = Faults(ground), Watch(ground), Acts(ground)
         self.crowd = Crowd(ground, settings.clients, settings.seed, settings.mutant)
 
     def play(self) -> Outcome:
@@ -108,7 +111,7 @@ class Run:
         self._recover()
         self.crowd.end()
         self._compare()
-        self._down()
+        self.outcome.violations += self.acts.play()
         return self.judge()
 
     def judge(self) -> Outcome:
@@ -142,7 +145,19 @@ class Run:
             if time.monotonic() + step.pause_seconds > end:
                 return
             self._load(step.pause_seconds)
+            self._ripen(step, end)
             self.faults.play(step)
+
+    def _ripen(self, step: Step, end: float) -> None:
+        """Give a daemon that is to end the time to get servers, often enough."""
+        end = min(end, time.monotonic() + RIPE_SECONDS * step.seconds)
+        while step.fault in UPON and not self._is_ripe() and time.monotonic() < end:
+            self._load(TICK_SECONDS)
+
+    def _is_ripe(self) -> bool:
+        found, names = self.ground.scan(), self.ground.names
+        has_family = any(name.startswith("family") for name in names)
+        return len(of_role(found, "server")) * 2 >= len(names) and bool(of_role(found, "grandchild")) >= has_family
 
     def _recover(self) -> None:
         """Go on without faults until every server answers again, by itself if there is the time for it."""
@@ -174,12 +189,8 @@ class Run:
 
     def _rest(self) -> Size | None:
         """Stop every server and measure the daemon."""
-        stops = [("mcpd/stop", {"server": name}) for name in self.ground.names]
-        *stopped, status = self.ground.ask(*stops, ("mcpd/status", {}))
-        for reply in stopped:
-            if "error" in reply:
-                self._violate("stop", reply)
-        return self._size(status["result"]["daemon"]["pid"])
+        self.outcome.violations += self.acts.stop_servers()
+        return self._size(self.ground.ask(("mcpd/status", {}))[0]["result"]["daemon"]["pid"])
 
     def _size(self, pid: int) -> Size:
         """Measure until it shrinks no more."""
@@ -205,10 +216,3 @@ class Run:
         daemons = of_role(self.ground.scan(), "daemon")
         if [one.pid for one in daemons] != [after.pid]:
             self._violate("daemons", [*map(str, daemons)])
-
-    def _down(self) -> None:
-        said = self.ground.mcpd("down")
-        if said.returncode:
-            self._violate("down", said)
-        for one in self.ground.left_over():
-            self._violate("left_over", one)

@@ -3,7 +3,7 @@
     python server.py FOLDER NAME KIND [MUTANT]
 
 Kinds: `plain`, `modern` (speaks 2026-07-28 only), `family` (has a grandchild in a session of its own),
-`deaf` (ignores the end of its input and SIGTERM), `slow` (takes a second to start), `crashing` (ends by
+`deaf` (ignores the end of its input and SIGTERM), `slow` (takes its time to start), `crashing` (ends by
 itself, again and again). SIGUSR1 makes any of them hang for good, SIGUSR2 makes it write garbage, SIGHUP
 makes it slow for a while. Two lines per execution go to `FOLDER/ledger.NAME`: when it begins and ends.
 """
@@ -22,7 +22,7 @@ import time
 from typing import Any, NoReturn
 
 RLIMIT_RTTIME = 15
-START_SECONDS = 1.0
+START_SECONDS = 0.7
 SLUGGISH_SECONDS = 2.0
 DELAY_SECONDS = 0.3
 WRONG_ONE_IN = 40
@@ -201,7 +201,8 @@ def have_grandchild(folder: str, *, keeps_mark: bool) -> None:
 
 
 if __name__ == "__main__":
-    server = Server(*sys.argv[1:4], mutant=sys.argv[4] if len(sys.argv) > 4 else "")
+    folder, name, kind, *mutant = sys.argv[1:]
+    server = Server(folder, name, kind, "".join(mutant))
     server.begin()
     try:
         server.run()

@@ -80,7 +80,7 @@ def test_silence_and_nonsense_are_no_outcomes(outcome: str) -> None:
 def test_a_daemon_that_logs_a_bug_is_seen() -> None:
     text = 'fine\nTraceback (most recent call last):\n  File "x"\nOSError: y\n{"level":"error","event":"connection.crashed"}'
 
-    assert [one.kind for one in of_log(text)] == ["logged", "logged"]
+    assert [one.detail.splitlines()[-1] for one in of_log(text)] == ["  OSError: y", '{"level":"error","event":"connection.crashed"}']
 
 
 def test_a_daemon_may_have_grown_by_a_tenth_or_by_the_allowance() -> None:

@@ -48,7 +48,7 @@ class Watch:
         self._look_for_orphans(found, now)
 
     def _look_for_second_daemon(self) -> None:
-        path = self._ground.socket
+        path = self._ground.socket_path
         if len(first := processes.listeners(path)) > 1:
             time.sleep(SECOND_LOOK_SECONDS)
             if len(both := first & processes.listeners(path)) > 1:

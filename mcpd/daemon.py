@@ -92,7 +92,7 @@ class Daemon:
             mover=self._mover,
             timers=self._timers,
             nursery=upstreams,
-            launch=lambda server: launch(server, os.environ),
+            launch=lambda server, project: launch(server, os.environ, project),
             jitter=random.random,
             log=self._log,
             eras=EraFile(os.path.join(state_folder(), "eras.json")),
@@ -189,7 +189,7 @@ class Daemon:
         self._store.expire(now)
         self._listener.drop_stalled(now)
         self._control.counters["log_lines_lost"] = self._log.lost
-        if self._control.connections or any(place.slot.in_flight for place in self._broker.places.values()):
+        if self._control.connections or any(place.slot.in_flight for place in self._broker.places):
             self._idle_since = now
         limit = self._config.daemon.idle_exit_seconds
         if limit > 0 and now - self._idle_since >= limit:

@@ -157,6 +157,18 @@ class HandleExpired(McpdError):
     code, kind = 32, "handle_expired"
 
 
+class StaleSession(McpdError):
+    """The client has turned to another project since it asked."""
+
+    code, kind = 33, "stale_session"
+
+    @classmethod
+    def of_turn(cls, server: str | None = None, *, may_have_run: bool = False) -> StaleSession:
+        """Return the error for what was asked in another epoch."""
+        why = "the client has turned to another project since it asked"
+        return cls(why, server=server, hint="ask again", may_have_run=may_have_run)
+
+
 class InputRequired(McpdError):
     """The upstream asks for input that no attached client can give."""
 

@@ -2,144 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
-
-import msgspec
-import trio
-from msgspec import Raw
+from collections.abc import Collection, Hashable, Iterator
 
 from mcpd.config.diff import diff
 from mcpd.config.model import Config, Problem, Server
-from mcpd.errors import Denied, McpdError, Misconfigured, Overloaded, ShuttingDown, Stopping, UnknownServer, UnknownTool
-from mcpd.protocol import jsonrpc
+from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping, UnknownServer
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.supervisor import Slot
 
-from .call import Call, Client, Request
-from .catalog import Catalog, is_harmless
-from .limits import Admission
+from .call import Call
+from .parties import Client
+from .place import Place, nearest
+from .requests import Request, ToolRequest
 from .results import ResultStore
-
-# A queue that is full empties at the pace of the upstream.
-OVERLOADED_RETRY_SECONDS = 1.0
-
-
-# What servers say to a call of a tool that they do not have.
-_NO_SUCH_TOOL = (jsonrpc.INVALID_PARAMS, jsonrpc.METHOD_NOT_FOUND)
-# An error must not be held back for long to be explained better.
-EXPLAIN_SECONDS = 2.0
-
-
-class Place:
-    """One configured upstream with all that belongs to it.
-
-    Attributes:
-        clients: who has used it and is still connected.
-        served: how many clients ever have.
-    """
-
-    def __init__(
-        self, server: Server, around: Surroundings, store: ResultStore, paused: Collection[Hashable]
-    ) -> None:
-        self.server, self.timers, self.store, self._around = server, around.timers, store, around
-        self.slot = Slot(server, around)
-        self.admission: Admission[Call] = Admission(server.limits.in_flight, paused=paused)
-        self.catalog = Catalog(self.slot, functools.partial(_start, around.nursery), server.tools)
-        self.clients: set[Hashable] = set()
-        self.served = 0
-        self._freed: list[Hashable] = []
-        self._passing = False
-        self.slot.listener = self.catalog.on_notification
-
-    def release(self, key: Hashable) -> None:
-        """Give a client's place back, and let those in who can go now.
-
-        Whoever is let in may fail at once and give his place back, too: that is worked off here, one by
-        one, and not deeper and deeper.
-        """
-        self.slot.idle.use()
-        self._freed.append(key)
-        if self._passing:
-            return
-        self._passing = True
-        try:
-            while self._freed:
-                following = self.admission.release(self._freed.pop())
-                if following is not None:
-                    following.go()
-        finally:
-            self._passing = False
-
-    def use(self, key: Hashable) -> None:
-        """Count a client that uses it for the first time."""
-        self.clients.add(key)
-        self.served += 1
-
-    def refusal(self, call: Call, error: Raw) -> bytes | None:
-        """Return a better error than the upstream's for a tool that it does not have."""
-        listing = self.catalog.tools
-        if listing is None or call.tool in listing.names or jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
-            return None
-        return msgspec.json.encode(self.unknown_tool(call.tool).to_error())
-
-    def refused(self, call: Call) -> None:
-        """Retire whoever refused a call, where the entry says so."""
-        one = self.slot.current
-        if self.server.on_rpc_error == "retire" and one is not None and one.number == call.incarnation:
-            self.slot.retire(one)
-
-    def may_repeat(self, tool: str) -> bool:
-        """Whether a lost call may be sent again: the entry says so, and the server that it does no harm."""
-        if self.server.retry != "transport" or self.catalog.tools is None:
-            return False
-        descriptor = self.catalog.tools.names.get(tool)
-        return descriptor is not None and is_harmless(descriptor)
-
-    def explains(self, call: Call, error: Raw) -> bool:
-        """Whether the list has to be fetched first to say what an error means; the call hears of it then."""
-        if self.catalog.tools is not None or jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
-            return False
-        self._around.mover.leave = True
-        self._around.nursery.start_soon(self._explain, call, error)
-        return True
-
-    async def _explain(self, call: Call, error: Raw) -> None:
-        with trio.move_on_after(EXPLAIN_SECONDS):
-            await trio.lowlevel.checkpoint()
-            with contextlib.suppress(McpdError):
-                await self.catalog.listing("tools")
-        self._around.mover.batch(lambda: call.refused(error, self.refusal(call, error)))
-
-    def denied(self, tool: str) -> Denied:
-        """Return the error for a tool that the entry denies."""
-        name = self.server.name
-        why = f"tool '{tool[:200]}' of server '{name}' is denied by its entry"
-        return Denied(why, server=name, may_have_run=False)
-
-    def unknown_tool(self, tool: str) -> UnknownTool:
-        """Return the error for a tool that is not listed, with the names that are near."""
-        listing, name = self.catalog.known("tools"), self.server.name
-        near = nearest(tool, [] if listing is None else listing.names)
-        return UnknownTool(
-            f"server '{name}' has no tool '{tool[:200]}'",
-            server=name,
-            hint=f"did you mean {', '.join(near)}?" if near else f"mcpd tools {name}",
-            may_have_run=False,
-            near=near,
-        )
-
-
-def _start(nursery: trio.Nursery, task: Callable[[], Awaitable[object]]) -> None:
-    nursery.start_soon(task)
-
-
-def nearest(word: str, known: Iterable[str]) -> list[str]:
-    """Return up to three names that may have been meant."""
-    from difflib import get_close_matches
-
-    return get_close_matches(word, list(known), 3, 0.5)
+from .scopes import Seeker
+from .upstream import Upstream
 
 
 class Broker:
@@ -147,14 +24,14 @@ class Broker:
 
     Attributes:
         config: what is in force.
-        places: by name, in the order of the configuration.
+        upstreams: by name, in the order of the configuration.
         followers: get the name of a server and a line of its stderr.
     """
 
     def __init__(self, config: Config, around: Surroundings, store: ResultStore) -> None:
         self._around, self._store, self.followers = around, store, around.followers
         self.config = config
-        self.places: dict[str, Place] = {}
+        self.upstreams: dict[str, Upstream] = {}
         self._leaving: set[Place] = set()
         self._paused: set[Hashable] = set()
         self._closing = False
@@ -163,11 +40,17 @@ class Broker:
 
     def _add(self, server: Server) -> None:
         if server.enabled and server.transport == "stdio":
-            self.places[server.name] = Place(server, self._around, self._store, self._paused)
+            self.upstreams[server.name] = Upstream(server, self._around, self._store, self._paused, self._bury_soon)
+
+    @property
+    def places(self) -> Iterator[Place]:
+        """All copies of all upstreams, in the order of the configuration."""
+        for upstream in self.upstreams.values():
+            yield from upstream.places.values()
 
     # -- finding ---------------------------------------------------------------------------------
 
-    def resolve(self, name: str) -> Place:
+    def upstream(self, name: str) -> Upstream:
         """Return the upstream of that name.
 
         Raises:
@@ -175,9 +58,29 @@ class Broker:
             Denied: It is disabled.
             Misconfigured: Its entry, or the whole file, cannot be used.
         """
-        place = self.places.get(name)
-        if place is None:
+        upstream = self.upstreams.get(name)
+        if upstream is None:
             raise self.why_not(name)
+        return upstream
+
+    def resolve(self, name: str, seeker: Seeker) -> Place:
+        """Return the copy of an upstream that is a client's; raises as `upstream`."""
+        return self.upstream(name).place_for(seeker)
+
+    async def settled(self, name: str, seeker: Seeker) -> Place:
+        """Return the copy that is a client's; where only a start can tell which that is, it is started.
+
+        Raises:
+            McpdError: There is none, or it could not be started.
+        """
+        place = self.resolve(name, seeker)
+        while not self.upstream(name).settled(place):
+            try:
+                await place.slot.ready()
+            except McpdError:
+                if self.resolve(name, seeker) is place:
+                    raise
+            place = self.resolve(name, seeker)
         return place
 
     def why_not(self, name: str) -> McpdError:
@@ -193,7 +96,7 @@ class Broker:
         if config.unusable:
             problem = next(one for one in config.problems if one.key is None and not one.warning)
             return Misconfigured(problem.sentence, hint=problem.hint, file=problem.file)
-        near = nearest(name, self.places)
+        near = nearest(name, self.upstreams)
         hint = f"did you mean {', '.join(near)}?" if near else "mcpd ls"
         if not config.servers and not config.wrong:
             hint = f"write a [servers.NAME] into {config.path}"
@@ -202,24 +105,26 @@ class Broker:
     # -- calling ---------------------------------------------------------------------------------
 
     def call(self, client: Client, request_id: bytes, request: Request) -> Call:
-        """Send a tool call on its way; its outcome goes to the client.
+        """Send a request on its way; its outcome goes to the client.
 
         Raises:
             McpdError: It cannot even begin.
         """
-        place = self.places.get(request.server)
-        if place is None:
+        upstream = self.upstreams.get(request.server)
+        if upstream is None:
             raise self.why_not(request.server)
         if self._closing:
             raise ShuttingDown("the daemon is stopping", server=request.server, may_have_run=False)
-        tool, catalog = request.tool, place.catalog
-        if not catalog.allows(tool):
-            raise place.denied(tool)
+        place = upstream.place_for(client.seeker)
+        listing = None
+        if isinstance(request, ToolRequest):
+            if not place.catalog.allows(request.tool):
+                raise place.denied(request.tool)
+            listing = place.catalog.tools
         if client.key not in place.clients:
-            place.use(client.key)
+            place.use(client)
         call = Call(place, client, request_id, request, self._around.mover.time())
-        listing = catalog.tools
-        if listing is None or tool in listing.names or listing.incomplete or listing.set_aside:
+        if listing is None or request.what in listing.names or listing.incomplete or listing.set_aside:
             self._begin(place, call)
         else:
             self._around.mover.leave = True
@@ -228,11 +133,7 @@ class Broker:
 
     def _begin(self, place: Place, call: Call) -> None:
         if not call.begin():
-            name = place.server.name
-            call.on_failure(Overloaded(
-                f"too many calls of this client wait for server '{name}'",
-                server=name, retry_after_seconds=OVERLOADED_RETRY_SECONDS, may_have_run=False,
-            ))  # fmt: skip
+            call.on_failure(place.overloaded())
 
     async def _look_again(self, place: Place, call: Call) -> None:
         """Refresh the list once before a tool that is not on it is refused."""
@@ -240,7 +141,7 @@ class Broker:
             listing, _ = await place.catalog.listing("tools", fresh=place.slot.session is not None)
         except McpdError:
             listing = None
-        known = listing is None or call.tool in listing.names or bool(listing.incomplete)
+        known = listing is None or call.what in listing.names or bool(listing.incomplete)
 
         def work() -> None:
             if call.over:
@@ -248,7 +149,7 @@ class Broker:
             if known:
                 self._begin(place, call)
             else:
-                call.on_failure(place.unknown_tool(call.tool))
+                call.on_failure(place.unknown_tool(call.what))
 
         self._around.mover.batch(work)
 
@@ -262,21 +163,26 @@ class Broker:
         """Let the calls of a client go again. Idempotent."""
         if key in self._paused:
             self._paused.discard(key)
-            for place in (*self.places.values(), *self._leaving):
+            for place in (*self.places, *self._leaving):
                 while (call := place.admission.next()) is not None:
                     call.go()
 
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""
         self._paused.discard(key)
-        for place in self.places.values():
-            place.clients.discard(key)
+        for upstream in self.upstreams.values():
+            upstream.forget(key)
+
+    def turn(self, key: Hashable) -> None:
+        """Forget what a client had with the project that it has turned away from."""
+        for upstream in self.upstreams.values():
+            upstream.turn(key)
 
     def prewarm(self, names: Collection[str] | None = None) -> None:
         """Start what is to be ready before it is asked for, or only these; failures show in the status only."""
-        for name, place in self.places.items():
-            if place.server.prewarm and (names is None or name in names):
-                self._around.nursery.start_soon(_quietly, place.slot)
+        for name, upstream in self.upstreams.items():
+            if upstream.server.prewarm and (names is None or name in names):
+                self._around.nursery.start_soon(_quietly, upstream.main().slot)
 
     def reload(self, config: Config) -> dict[str, list[str]]:
         """Put another configuration in force; upstreams that did not change are left alone.
@@ -289,23 +195,25 @@ class Broker:
             return {"added": [], "removed": [], "changed": [], "problems": [str(one) for one in config.problems]}
         added, removed, changed = diff(self.config, config)
         for name in (*removed, *changed):
-            if (place := self.places.pop(name, None)) is not None:
-                self._retire(place)
-        self.config, before = config, self.places
-        self.places = {}
+            if (upstream := self.upstreams.pop(name, None)) is not None:
+                for place in list(upstream.places.values()):
+                    why = f"the entry of server '{name}' has changed"
+                    upstream.retire(place, Stopping(why, server=name, may_have_run=False))
+        self.config, before = config, self.upstreams
+        self.upstreams = {}
         for name, server in config.servers.items():
             if name in before:
-                self.places[name] = before[name]
+                self.upstreams[name] = before[name]
             else:
                 self._add(server)
         self.prewarm({*added, *changed})
         problems = [str(one) for one in config.problems]
         return {"added": list(added), "removed": list(removed), "changed": list(changed), "problems": problems}
 
-    def _retire(self, place: Place) -> None:
-        name = place.server.name
+    def _bury_soon(self, place: Place) -> None:
+        """Keep a copy in sight that is not used any more, until nothing of it is left."""
         self._leaving.add(place)
-        place.slot.close(Stopping(f"the entry of server '{name}' has changed", server=name, may_have_run=False))
+        self._around.mover.leave = True
         self._around.nursery.start_soon(self._bury, place)
 
     async def _bury(self, place: Place) -> None:
@@ -315,19 +223,19 @@ class Broker:
     def close(self) -> None:
         """Begin the last stop: everything drains and ends, nothing is accepted any more. Idempotent."""
         self._closing = True
-        for place in (*self.places.values(), *self._leaving):
+        for place in (*self.places, *self._leaving):
             name = place.server.name
             problem = ShuttingDown("the daemon is stopping", server=name, may_have_run=False)
             place.slot.close(problem, min(place.server.stop.drain_seconds, self.config.daemon.drain_seconds))
 
     async def closed(self) -> None:
         """Wait until nothing of any upstream is left."""
-        for place in (*self.places.values(), *self._leaving):
+        for place in (*self.places, *self._leaving):
             await place.slot.closed()
 
     def kill(self) -> None:
         """End all processes now."""
-        for place in (*self.places.values(), *self._leaving):
+        for place in (*self.places, *self._leaving):
             place.slot.kill()
 
 

@@ -1,118 +1,68 @@
-"""One tool call of one client, from admission to the one outcome that the client is told.
+"""One request of one client, from admission to the one outcome that the client is told.
 
 Every call ends as done, failed, not sent or unknown; the last two are what `may_have_run` says.
 Nothing here waits: the call is moved by the reader that got the bytes, or by a timer.
 
-Spec: 2025-11-25 and 2026-07-28 server/tools; basic/utilities/progress and /cancellation.
+Spec: 2025-11-25 and 2026-07-28 server/tools; basic/utilities/progress and /cancellation; 2026-07-28
+"multi round-trip requests": a result that asks for input sends the same request again with the answers.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
-from typing import Protocol
 
 import msgspec
 import trio
 from msgspec import Raw
 
-from mcpd.errors import CallTimeout, InputRequired, McpdError, ServerLost, ServerProtocol
+from mcpd.errors import CallTimeout, InputRequired, McpdError, ServerLost, ServerProtocol, StaleSession
 from mcpd.protocol import bounding, splicing
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
-from mcpd.timers import Timers
 from mcpd.upstream.channel import Exchange
 from mcpd.upstream.lifecycle import State
-from mcpd.upstream.supervisor import Slot
 
-from .limits import Admission
-from .results import ResultStore
-
-# The view that a client gets unless it asks for another.
-VIEW_BYTES = 32 * 1024
-
-Parts = tuple[bytes | bytearray | memoryview, ...]
+from . import asking
+from .asking import Round
+from .parties import Client, Parts, Place
+from .requests import Request
 
 # Where a call is: not admitted yet, waiting for a place, or with its upstream's slot.
 NEW, QUEUED, PLACED = "new", "queued", "placed"
-
-
-class Client(Protocol):
-    """Who asked; the answers go here."""
-
-    @property
-    def key(self) -> Hashable:
-        """What counts as one client for shares and handles."""
-
-    def answered(self, call: Call, parts: Parts) -> None:
-        """Take the result, as JSON in parts."""
-
-    def refused(self, call: Call, error: bytes) -> None:
-        """Take an error object, as JSON."""
-
-    def progressed(self, call: Call, params: bytes) -> None:
-        """Take the `params` of a progress notification, with the client's own token."""
-
-
-class Request(msgspec.Struct, gc=False):
-    """What a client asks: the `params` of mcpd/call."""
-
-    server: str
-    tool: str
-    arguments: Raw = Raw(b"{}")
-    timeout: float | None = None
-    max_bytes: int = VIEW_BYTES
-    meta: dict[str, Raw] | None = msgspec.field(name="_meta", default=None)
-
-
-class Place(Protocol):
-    """What a call needs to know of its upstream's place in the broker."""
-
-    slot: Slot
-    admission: Admission[Call]
-    timers: Timers
-    store: ResultStore
-
-    def release(self, key: Hashable) -> None:
-        """Give a client's place back."""
-
-    def refused(self, call: Call) -> None:
-        """Note that the upstream answered a call with an error."""
-
-    def may_repeat(self, tool: str) -> bool:
-        """Whether a call that may have run may be sent again."""
-
-    def explains(self, call: Call, error: Raw) -> bool:
-        """Whether the call will be told later what an error means, by `refused`."""
-
-    def refusal(self, call: Call, error: Raw) -> bytes | None:
-        """Return the error to give instead of the upstream's own, or None to pass that on."""
+# A server that asks again and again has to come to an end.
+MAX_ROUNDS = 10
+# Before a request goes again of which only the state is wanted back; the more often, the longer.
+AGAIN_SECONDS = 0.05
 
 
 class Call(Exchange):
     """A call in one of its phases: not admitted yet, queued, with its slot, over.
 
     Attributes:
+        client: who asked.
         request_id: the client's id, as it wrote it.
         request: what was asked.
+        exclusive: no other client's call runs beside it.
         incarnation: who it was sent to; 0 before that.
         over: it has had its one outcome.
         passed_on: the error it ended with is the upstream's own.
     """
 
     __slots__ = (
-        "_answer", "_client", "_deadline", "_extended", "_latest", "_phase", "_place", "_repeated", "_seconds", "_token",
-        "incarnation", "over", "passed_on", "request", "request_id",
+        "_answer", "_deadline", "_extended", "_inputs", "_latest", "_phase", "_place", "_repeated", "_round", "_rounds",
+        "_seconds", "_token", "client", "exclusive", "incarnation", "over", "passed_on", "request", "request_id",
     )  # fmt: skip
 
     def __init__(self, place: Place, client: Client, request_id: bytes, request: Request, now: float) -> None:
         self.id = self.frame = b""
-        self._place, self._client, self.request_id, self.request = place, client, request_id, request
+        self._place, self.client, self.request_id, self.request = place, client, request_id, request
         self._answer: Raw | None = None
+        self._round: Round | None = None
+        self._rounds, self._inputs = 0, b""
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
         self.incarnation = 0
-        self.over = self.passed_on = self._extended = self._repeated = False
+        self.over = self.passed_on = self.exclusive = self._extended = self._repeated = False
         self._phase = NEW
         limits = place.slot.server.timeout
         seconds = request.timeout
@@ -126,23 +76,33 @@ class Call(Exchange):
         place.timers.watch(self._deadline, self)
 
     @property
-    def tool(self) -> str:
-        """The tool's name."""
-        return self.request.tool
+    def what(self) -> str:
+        """The name of the tool, resource or prompt."""
+        return self.request.what
 
     # -- on its way ------------------------------------------------------------------------------
 
     def begin(self) -> bool:
         """Take a place and go, or queue for one; False if too much is queued already (nothing is answered)."""
-        admitted = self._place.admission.admit(self._client.key, self)
+        place = self._place
+        self.exclusive = place.is_exclusive(self)
+        admitted = place.admission.admit(self.client.key, self, exclusive=self.exclusive)
         if admitted is None:
             return False
         if admitted:
             self._phase = PLACED
-            self._place.slot.submit(self)
+            place.slot.submit(self)
         else:
             self._phase = QUEUED
         return True
+
+    def move(self, place: Place) -> bool:
+        """Begin anew at another place, from the queue or the waiting room of the one before; as `begin`."""
+        before, was_placed = self._place, self._phase is PLACED
+        self._place, self._phase = place, NEW
+        if was_placed:
+            before.release(self)
+        return self.begin()
 
     def go(self) -> None:
         """Go on with the place that it has got now."""
@@ -155,9 +115,9 @@ class Call(Exchange):
         if self._extended:
             self._restart_clock()
         token = request_id if self._token is not None else None
-        meta = sessions.meta(session, token, self.request.meta)
-        name = msgspec.json.encode(self.request.tool)
-        return b'"tools/call"', sessions.call_params(name, bytes(self.request.arguments), meta)
+        level, client = self._place.level_of(self.client.key), self.client
+        meta = sessions.meta(session, token, self.request.meta, client.capabilities_json, level)
+        return self.request.method, sessions.list_params(self.request.params(), meta, self._inputs)
 
     def _restart_clock(self) -> None:
         """Count the time from now on, which is when it is sent."""
@@ -173,10 +133,68 @@ class Call(Exchange):
 
     def _abandon(self, reason: str, *, timed_out: bool = False) -> bool:
         if self._phase is QUEUED:
-            self._place.admission.leave(self._client.key, self)
+            self._place.admission.leave(self.client.key, self)
         if self._phase is not PLACED:
             return False
-        return self._place.slot.give_up(self, reason, timed_out=timed_out)
+        if self._round is not None:
+            self._round.withdraw(reason)
+        return self._place.slot.give_up(self, reason, timed_out=timed_out) or self._rounds > 0
+
+    def go_stale(self) -> None:
+        """Refuse it because its client has turned to another project: what was not sent is not sent any more."""
+        if not self.over:
+            began = self._abandon("the client has turned to another project")
+            name = self._place.slot.server.name
+            self.on_failure(StaleSession.of_turn(name, may_have_run=began or self._repeated))
+
+    # -- questions of the server -----------------------------------------------------------------
+
+    def asked(self) -> None:
+        """Give the client time to answer a question; nobody waits longer than for progress."""
+        if self.request.timeout is None:
+            self._deadline = self._latest
+
+    def told(self) -> None:
+        """Count the time anew: the question has been answered."""
+        if not self.over and self.request.timeout is None:
+            self._deadline = min(trio.current_time() + self._seconds, self._latest)
+            self._place.timers.at(self._deadline, self.due)
+
+    def _ask(self, result: Raw) -> None:
+        """Ask the client what the server wants to know, then send the request again with the answers."""
+        wanted = asking.read_wanted(result)
+        self._rounds += 1
+        if self._rounds > MAX_ROUNDS:
+            raise ServerProtocol(f"the server has asked for input {MAX_ROUNDS} times and asks again")
+        place, capabilities = self._place, self.client.capabilities
+        for one in wanted.requests.values():
+            if not capabilities.can(one.method, one.params) and place.local_answer(one) is None:
+                hint = "call it from a terminal, with --elicit, or from a host that can ask its user"
+                raise InputRequired(f"'{self.what}' asks for input that this client cannot give", hint=hint)
+        state = wanted.state.copy()
+        if not wanted.requests:
+            place.timers.after(AGAIN_SECONDS * self._rounds, lambda: self._resend(b"", state))
+            return
+        name = place.slot.server.name
+        self.asked()
+        self._round = Round(name, self.client, wanted, place.local_answer, lambda answers, why: self._told(answers, why, state))
+        self._round.ask()
+
+    def _told(self, answers: bytes | None, why: str, state: Raw) -> None:
+        self._round = None
+        if self.over:
+            return
+        if answers is None:
+            name = self._place.slot.server.name
+            self.on_failure(InputRequired(f"'{self.what}' needs input: {why}", server=name, may_have_run=True))
+            return
+        self.told()
+        self._resend(b',"inputResponses":%b' % answers, state)
+
+    def _resend(self, inputs: bytes, state: Raw) -> None:
+        if not self.over:
+            self._inputs = inputs + (b',"requestState":%b' % bytes(state) if state else b"")
+            self._place.slot.submit(self)
 
     def due(self) -> None:
         """Time out, unless the deadline has been moved since it was set."""
@@ -188,16 +206,16 @@ class Call(Exchange):
         if self._answer is not None:
             self.refused(self._answer, None)  # it has answered; there was no time to explain it
             return
-        waited, slot = not self.id, self._place.slot
+        waited, slot = not self.id, self._place.slot  # it has an id as soon as it was sent once
         began = self._abandon("timed out", timed_out=True)
         where = "was not ready for" if waited else "did not answer"
         self.on_failure(
             CallTimeout(
-                f"server '{slot.server.name}' {where} '{self.tool}' within {round(self._seconds, 2):g} s",
+                f"server '{slot.server.name}' {where} '{self.what}' within {round(self._seconds, 2):g} s",
                 server=slot.server.name,
                 hint=f"mcpd call --timeout {max(1, round(self._seconds * 4)):g} …",
                 may_have_run=began,
-                tool=self.tool,
+                tool=self.what,
                 seconds=round(self._seconds, 3),
             )
         )
@@ -215,19 +233,23 @@ class Call(Exchange):
         except (msgspec.MsgspecError, RecursionError):
             return
         members["progressToken"] = Raw(self._token)
-        self._client.progressed(self, msgspec.json.encode(members))
+        self.client.progressed(self, msgspec.json.encode(members))
 
     def on_result(self, result: Raw) -> None:
         """Cut the result to the client's view and answer."""
         try:
-            parts = self._view(result)
+            head = splicing.look(result)
+            if self._is_question(head):
+                self._ask(result)
+                return
+            parts = self._view(result, head)
         except McpdError as problem:
             problem.server = self._place.slot.server.name
             problem.may_have_run = True
             self.on_failure(problem)
             return
         self._finish("done")
-        self._client.answered(self, parts)
+        self.client.answered(self, parts)
 
     def on_error(self, error: Raw) -> None:
         """Pass the upstream's own error on, unless we know better."""
@@ -241,7 +263,7 @@ class Call(Exchange):
         if not self.over:
             self.passed_on = instead is None
             self._finish("failed")
-            self._client.refused(self, bytes(error) if instead is None else instead)
+            self.client.refused(self, bytes(error) if instead is None else instead)
 
     def on_failure(self, problem: McpdError) -> None:
         """Tell the client what went wrong on our side."""
@@ -251,29 +273,26 @@ class Call(Exchange):
         if self._repeated:  # the first try may have run, whatever became of this one
             error["data"]["may_have_run"] = ran = True
         self._finish("failed" if ran is None else "unknown" if ran else "not_sent")
-        self._client.refused(self, msgspec.json.encode(error))
+        self.client.refused(self, msgspec.json.encode(error))
 
     def _again(self, problem: McpdError) -> bool:
         """Send a lost call once more, if its entry asks for that and its tool can bear it."""
-        if not isinstance(problem, ServerLost) or self._repeated or not self._place.may_repeat(self.tool):
+        if not isinstance(problem, ServerLost) or self._repeated or not self._place.may_repeat(self):
             return False
         self._repeated = True
         self._place.slot.submit(self)
         return True
 
-    def _check_complete(self, head: splicing.Head) -> None:
-        """Spec: 2026-07-28, "resultType"; one that is missing reads `complete`."""
+    def _is_question(self, head: splicing.Head) -> bool:
+        """Whether a result asks for input. Spec: 2026-07-28, "resultType"; one that is missing reads `complete`."""
         kind = bytes(head.result_type)
         if kind in (b"", b'"complete"', b"null"):
-            return
+            return False
         if kind == b'"input_required"':
-            hint = "call it from a host that can ask its user"
-            raise InputRequired(f"'{self.tool}' asks for input that this client cannot give", hint=hint)
+            return True
         raise ServerProtocol(f"the answer is of an unknown type: {kind[:60].decode('utf-8', 'replace')}")
 
-    def _view(self, result: Raw) -> Parts:
-        head = splicing.look(result)
-        self._check_complete(head)
+    def _view(self, result: Raw, head: splicing.Head) -> Parts:
         if not bounding.needs_cut(result, self.request.max_bytes):
             size = len(result)
             view = b'{"incarnation":%d,"bytes":%d,"shown":%d,"truncated":false}' % (self.incarnation, size, size)
@@ -298,8 +317,9 @@ class Call(Exchange):
             return
         self.over = True
         # Its deadline may keep this alive for a while; what it carried is not kept with it.
-        self.request.arguments, self.frame = Raw(b"{}"), b""
+        self.request.drop()
+        self.frame, self._inputs = b"", b""
         self._place.timers.died()
         self._place.slot.outcomes[outcome] += 1
         if self._phase is PLACED:
-            self._place.release(self._client.key)
+            self._place.release(self)

@@ -10,7 +10,7 @@ Spec: pagination and list_changed of 2024-11-05 … 2026-07-28.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -78,6 +78,11 @@ def is_harmless(descriptor: Raw) -> bool:
     return hints is not None and (hints.readOnlyHint or hints.idempotentHint)
 
 
+def matches(globs: Iterable[str], name: str) -> bool:
+    """Whether a name fits one of the globs."""
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
 class Catalog:
     """The lists of one slot.
 
@@ -114,7 +119,7 @@ class Catalog:
         if self._open:
             return True
         allow, deny = self._policy.allow, self._policy.deny
-        return any(fnmatchcase(tool, glob) for glob in allow) and not any(fnmatchcase(tool, glob) for glob in deny)
+        return matches(allow, tool) and not matches(deny, tool)
 
     def on_notification(self, message: Message) -> None:
         """Note that a list has changed; it is fetched when somebody asks for it."""

@@ -53,7 +53,7 @@ def launch(server: Server, environ: Mapping[str, str], project: str | None = Non
     env |= {name: environ[name] for name in server.env_pass if name in environ}
     own = expander.table(server.env, "env")
     env |= own
-    cwd = _folder(server, expander, environ)
+    cwd = _folder(server, expander, environ, project)
     program = in_home(expander.text(server.command or "", "command"), home_of(environ))
     args = (expander.text(arg, f"args[{index}]") for index, arg in enumerate(server.args))
     argv = (_resolve(server, program, env.get("PATH", os.defpath), cwd), *args)
@@ -147,8 +147,10 @@ class Expander:
         raise Misconfigured(f"{key} of server {self._server} {why}", server=self._server, hint=hint, key=key)
 
 
-def _folder(server: Server, expander: Expander, environ: Mapping[str, str]) -> str:
+def _folder(server: Server, expander: Expander, environ: Mapping[str, str], project: str | None) -> str:
     if server.cwd is None:
+        if project is not None and os.path.isdir(project):
+            return project
         return home if os.path.isdir(home := environ.get("HOME") or "/") else "/"
     cwd = in_home(expander.text(server.cwd, "cwd"), home_of(environ))
     if not cwd.startswith("/"):

@@ -11,13 +11,19 @@ from typing import Any
 
 import msgspec
 import trio
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from mcpd.broker.broker import Broker, Place
-from mcpd.broker.call import VIEW_BYTES, Call, Parts, Request
+from mcpd.broker.asking import Question
+from mcpd.broker.broker import Broker
+from mcpd.broker.call import Call
 from mcpd.broker.catalog import Listing
+from mcpd.broker.parties import Parts
+from mcpd.broker.place import Place
+from mcpd.broker.requests import VIEW_BYTES, ToolRequest
+from mcpd.broker.scopes import Seeker
 from mcpd.errors import CallTimeout, McpdError, ShuttingDown
-from mcpd.protocol import jsonrpc, paging, rawjson
+from mcpd.protocol import capabilities, jsonrpc, paging, rawjson
+from mcpd.protocol.capabilities import Capabilities
 from mcpd.protocol.jsonrpc import ABSENT
 
 from .cli import arguments
@@ -35,11 +41,23 @@ LIST_PATIENCE_SECONDS = 5.0
 CHECK_PATIENCE_SECONDS = 1.0
 
 
+class CliParams(Struct):
+    """`params` of mcpd/cli; `capabilities` are what the one at the terminal can be asked."""
+
+    argv: list[str]
+    cwd: str = "/"
+    columns: int | None = None
+    files: dict[str, str] = {}
+    meta: dict[str, Raw] | None = msgspec.field(name="_meta", default=None)
+    capabilities: Raw = Raw(b"")
+
+
 class Waiter:
     """A client of the broker that a task waits for."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, able: Capabilities) -> None:
+        self._connection, self.capabilities = connection, able
+        self.capabilities_json = able.to_json()
         self._done = trio.Event()
         self._result: bytes | None = None
         self._error: Mapping[str, Any] = {}
@@ -48,6 +66,11 @@ class Waiter:
     def key(self) -> Hashable:
         """Its connection's: that is whose share it takes."""
         return self._connection.key
+
+    @property
+    def seeker(self) -> Seeker:
+        """Its connection's."""
+        return self._connection.seeker
 
     def answered(self, call: Call, parts: Parts) -> None:
         """Wake the task."""
@@ -65,6 +88,18 @@ class Waiter:
         """Pass it on: the client has asked for it with its own token."""
         self._connection.progressed(call, params)
 
+    def notified(self, method: str, params: bytes) -> None:
+        """Pass it on."""
+        self._connection.notified(method, params)
+
+    def ask(self, question: Question) -> None:
+        """Pass it on."""
+        self._connection.ask(question)
+
+    def withdraw(self, question: Question, reason: str) -> None:
+        """Pass it on."""
+        self._connection.withdraw(question, reason)
+
     async def outcome(self) -> tuple[bytes | None, Mapping[str, Any]]:
         """Return the result, or None and the error."""
         await self._done.wait()
@@ -77,23 +112,17 @@ class Commands:
     def __init__(self, broker: Broker, lists: Lists) -> None:
         self._broker, self._lists = broker, lists
 
-    async def run(
-        self,
-        connection: Connection,
-        argv: list[str],
-        columns: int | None,
-        files: dict[str, str],
-        meta: Mapping[str, Raw] | None,
-    ) -> dict[str, object]:
+    async def run(self, connection: Connection, p: CliParams) -> dict[str, object]:
         """Run one command line; return `{exit, stdout, stderr}`, whatever happens."""
+        argv = p.argv
         as_json, server = wants_json(argv), None
         try:
             command = parse_argv(argv, {**self._broker.config.servers, **self._broker.config.wrong})
             server = command.server
             if isinstance(command, CallCommand):
-                output = await self._call(connection, command, columns, files, meta)
+                output = await self._call(connection, command, p)
             else:
-                output = await self._tools(command, columns)
+                output = await self._tools(command, p.columns, connection.seeker)
         except ShuttingDown:
             raise  # not rendered: the client may ask the next daemon
         except McpdError as problem:
@@ -102,25 +131,23 @@ class Commands:
 
     # -- call ------------------------------------------------------------------------------------
 
-    async def _call(
-        self,
-        connection: Connection,
-        command: CallCommand,
-        columns: int | None,
-        files: dict[str, str],
-        meta: Mapping[str, Raw] | None,
-    ) -> Output:
+    async def _call(self, connection: Connection, command: CallCommand, p: CliParams) -> Output:
         begun = trio.current_time()
         needed = arguments.needs_schema(command)
-        schema = await self._schema(command, needed=needed) if needed or command.check else None
-        body = arguments.build(command, schema, files)
+        schema = await self._schema(command, connection.seeker, needed=needed) if needed or command.check else None
+        body = arguments.build(command, schema, p.files)
         timeout = command.timeout_seconds
         if timeout is not None:
             timeout = max(0.001, timeout - (trio.current_time() - begun))
-        request = Request(
-            command.server, command.tool, Raw(body), timeout, command.max_bytes or VIEW_BYTES, dict(meta or {}) or None
+        request = ToolRequest(
+            server=command.server,
+            tool=command.tool,
+            arguments=Raw(body),
+            timeout=timeout,
+            max_bytes=command.max_bytes or VIEW_BYTES,
+            meta=p.meta or None,
         )
-        waiter = Waiter(connection)
+        waiter = Waiter(connection, capabilities.read(p.capabilities))
         call = self._broker.call(waiter, b"0", request)
         try:
             result, error = await waiter.outcome()
@@ -129,18 +156,19 @@ class Commands:
         if result is None:
             _raise_if_untried(error)
             return error_output(error, as_json=command.as_json, server=command.server)
-        return call_output(result, command, columns)
+        return call_output(result, command, p.columns)
 
-    async def _schema(self, command: CallCommand, *, needed: bool) -> bytes | None:
+    async def _schema(self, command: CallCommand, seeker: Seeker, *, needed: bool) -> bytes | None:
         """Return the tool's input schema; None where the server does not tell, or not in time.
 
         Raises:
             McpdError: The server cannot be had, or has no such tool.
         """
-        place = self._broker.resolve(command.server)
+        place = self._broker.resolve(command.server, seeker)
         if not place.catalog.allows(command.tool):
             raise place.denied(command.tool)
         with trio.move_on_after(command.timeout_seconds or float("inf")) as limit:
+            place = await self._broker.settled(command.server, seeker)
             await place.slot.ready()
         if limit.cancelled_caught:
             name, seconds = command.server, command.timeout_seconds
@@ -175,13 +203,13 @@ class Commands:
 
     # -- tools -----------------------------------------------------------------------------------
 
-    async def _tools(self, command: ToolsCommand, columns: int | None) -> Output:
+    async def _tools(self, command: ToolsCommand, columns: int | None, seeker: Seeker) -> Output:
         if command.tool is not None:
-            return await self._tool(command, columns)
+            return await self._tool(command, columns, seeker)
         if command.as_json and not command.all:
             params = ListParams(server=command.server, limit=paging.MAX_LIMIT)
-            return Output(0, msgspec.json.encode(await self._lists.page("tools", params)).decode() + "\n", "")
-        found = await self._lists.gather("tools", command.server)
+            return Output(0, msgspec.json.encode(await self._lists.page("tools", params, seeker)).decode() + "\n", "")
+        found = await self._lists.gather("tools", command.server, seeker)
         listing: dict[str, object] = {
             "items": [item.descriptor for item in found.items],
             "total": len(found.items),
@@ -195,9 +223,9 @@ class Commands:
         body = msgspec.json.encode(listing)
         return Output(0, body.decode() + "\n", "") if command.as_json else tools_output(body, command, columns)
 
-    async def _tool(self, command: ToolsCommand, columns: int | None) -> Output:
+    async def _tool(self, command: ToolsCommand, columns: int | None, seeker: Seeker) -> Output:
         server, tool = command.server or "", command.tool or ""
-        place = self._broker.resolve(server)
+        place = await self._broker.settled(server, seeker)
         listing, _ = await place.catalog.listing("tools")
         if tool not in listing.names:
             listing, _ = await place.catalog.listing("tools", fresh=True)

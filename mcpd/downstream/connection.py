@@ -8,23 +8,29 @@ when that lasts; a client that half-closes still gets its answers; one that leav
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
-import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import trio
 from msgspec import Raw
 
-from mcpd.broker.call import Call, Parts
-from mcpd.errors import McpdError, Overloaded, TooLarge, first_leaf
+from mcpd.broker.asking import Question
+from mcpd.broker.call import Call
+from mcpd.broker.parties import Parts
+from mcpd.broker.scopes import Seeker
+from mcpd.errors import McpdError, Overloaded, StaleSession, TooLarge, first_leaf
 from mcpd.mover import Mover
 from mcpd.protocol import jsonrpc
+from mcpd.protocol.capabilities import Capabilities
 from mcpd.protocol.framing import FrameDecoder, Overlong
 from mcpd.protocol.jsonrpc import NotJsonRpc, Request
+
+from .handler import Control
+from .questions import Questions
+from .visitor import Hello, Visitor
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 # With this much unread a client is not asked for more.
@@ -34,45 +40,19 @@ STALLED_SECONDS = 30.0
 MAX_REQUESTS = 4096
 
 
-class Control(Protocol):
-    """What the requests of a connection are handed to."""
-
-    def request(self, connection: Connection, request_id: bytes, message: Request) -> None:
-        """Handle one request; raise McpdError to refuse it."""
-
-    def pause(self, connection: Connection) -> None:
-        """Let no more calls of a connection go: it does not read."""
-
-    def resume(self, connection: Connection) -> None:
-        """Let the calls of a connection go again."""
-
-    def left(self, connection: Connection) -> None:
-        """Forget a connection."""
-
-    def crashed(self, connection: Connection, problem: BaseException) -> None:
-        """Note a bug that serving this connection has shown."""
-
-
-class Hello(msgspec.Struct):
-    """What a client said about itself."""
-
-    version: int = 1
-    client: dict[str, Any] = {}
-    project: str | None = None
-
-
 class Connection:
     """A connected client.
 
     Attributes:
         key: its number; what counts as one client for shares.
+        visitor: who it is.
         calls: what it has asked for and not been told yet, by the id as it wrote it.
     """
 
     def __init__(self, key: int, sock: socket.socket, mover: Mover, control: Control, nursery: trio.Nursery) -> None:
         self.key = key
-        self.pid, self.uid = peer_of(sock)
-        self.hello: Hello | None = None
+        self.visitor = Visitor(key, sock)
+        self.questions = Questions(self.send)
         self.calls: dict[bytes, Call | trio.CancelScope] = {}
         self.followers: list[Callable[[], None]] = []
         self.closed = False
@@ -116,8 +96,7 @@ class Connection:
             return
         request_id = bytes(message.id)
         if not message.method:
-            # An answer, perhaps; but nothing was asked of this client.
-            if b'"result"' not in line and b'"error"' not in line:
+            if not self.questions.take(line) and b'"result"' not in line and b'"error"' not in line:
                 self._refuse(request_id or b"null", jsonrpc.INVALID_REQUEST, "a request needs a method")
         elif not request_id:
             self._notified(message)
@@ -203,8 +182,56 @@ class Connection:
 
     def notify(self, method: str, params: object) -> None:
         """Send a notification that may be missed by a client that does not read."""
+        self.notified(method, msgspec.json.encode(params))
+
+    def notified(self, method: str, params: bytes) -> None:
+        """Pass a notification on; it may be missed by a client that does not read."""
         if self._stream.out_bytes < HIGH_WATER_BYTES:
-            self.send(jsonrpc.notification(method, msgspec.json.encode(params)))
+            self.send(jsonrpc.notification(method, params))
+
+    # -- who it is, and what it can be asked -----------------------------------------------------
+
+    @property
+    def seeker(self) -> Seeker:
+        """Which copy of an upstream is its own."""
+        return self.visitor.seeker
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can be asked."""
+        return self.visitor.capabilities
+
+    @property
+    def capabilities_json(self) -> bytes:
+        """The same for an upstream."""
+        return self.visitor.capabilities_json
+
+    def greet(self, hello: Hello) -> None:
+        """Take what the client says about itself; with another project a new epoch begins.
+
+        What it has asked for in the old one is refused: it must not act, or be answered, in the new one.
+        """
+        if not self.visitor.greet(hello):
+            return
+        for request_id, call in list(self.calls.items()):
+            if isinstance(call, Call):
+                call.go_stale()
+            else:
+                self._mover.leave = True
+                call.cancel()
+                self._failed(request_id, StaleSession.of_turn().to_error())
+        self._control.turned(self)
+
+    def ask(self, question: Question) -> None:
+        """Put a question to the client; if it has left meanwhile, that is the outcome."""
+        if self.closed:
+            question.left()
+        else:
+            self.questions.ask(question)
+
+    def withdraw(self, question: Question, reason: str) -> None:
+        """Tell the client that an answer is not wanted any more."""
+        self.questions.withdraw(question, reason)
 
     def wake(self) -> None:
         """Let a task run that was woken in a batch."""
@@ -317,16 +344,6 @@ class Connection:
             else:
                 call.cancel()
         self.calls.clear()
+        self.questions.leave()
         self._mover.leave = True
         self._control.left(self)
-
-
-def peer_of(sock: socket.socket) -> tuple[int, int]:
-    """Return pid and uid of who connected, as the kernel noted them then."""
-    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return pid, uid
-
-
-def may_connect(uid: int) -> bool:
-    """Whether a user may talk to this daemon: its own, and root."""
-    return uid in (os.getuid(), 0)

@@ -10,38 +10,31 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 import trio
 from msgspec import Raw, Struct
 
 from mcpd import __version__
 from mcpd.broker.broker import Broker
-from mcpd.broker.call import VIEW_BYTES, Request
+from mcpd.broker.place import Place
 from mcpd.broker.results import ResultStore
-from mcpd.errors import BadRequest, Denied, McpdError
+from mcpd.broker.scopes import Seeker
+from mcpd.broker.upstream import Upstream
+from mcpd.errors import BadRequest, Denied
 from mcpd.logs import Log, iso
-from mcpd.protocol import bounding, jsonrpc
+from mcpd.protocol import jsonrpc
 
 from . import rows
-from .commands import Commands
-from .connection import Connection, Hello, may_connect
+from .calls import METHODS, Calls, FetchParams
+from .commands import CliParams, Commands
+from .connection import Connection
 from .lists import ListParams, Lists
+from .params import decoder, read_params
 from .tail import LogParams, Tail
+from .visitor import Hello
 
-FEATURES = ("cli", "logs", "fetch", "progress", "cancel")
-
-P = TypeVar("P")
-
-
-class FetchParams(Struct):
-    """`params` of mcpd/fetch."""
-
-    handle: str
-    offset: int | None = None
-    max_bytes: int = VIEW_BYTES
-
+FEATURES = ("cli", "logs", "fetch", "progress", "cancel", "resources", "prompts", "questions")
 
 class ServerParams(Struct):
     """`params` of methods about one server."""
@@ -55,55 +48,8 @@ class ServersParams(Struct):
     all: bool = False
 
 
-class CliParams(Struct):
-    """`params` of mcpd/cli."""
-
-    argv: list[str]
-    cwd: str = "/"
-    columns: int | None = None
-    files: dict[str, str] = {}
-    meta: dict[str, Raw] | None = msgspec.field(name="_meta", default=None)
-
-
 class Nothing(Struct):
     """`params` of methods that take none."""
-
-
-def _decoder(kind: type[P]) -> Callable[[bytes | Raw], P]:
-    return msgspec.json.Decoder(kind).decode
-
-
-_call_params = _decoder(Request)
-
-
-def read_params(method: str, decode: Callable[[bytes | Raw], P], params: Raw) -> P:
-    """Decode parameters.
-
-    Raises:
-        BadRequest: They do not fit; says where and what was expected.
-    """
-    try:
-        return decode(params or b"{}")
-    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
-        raise BadRequest(f"{method}: {str(problem)[:1].lower()}{str(problem)[1:]}") from None
-
-
-def checked(request: Request) -> Request:
-    """Return a request whose values make sense.
-
-    Raises:
-        BadRequest: They do not.
-    """
-    arguments = request.arguments
-    if bytes(memoryview(arguments)[:1]) != b"{":
-        if bytes(arguments) != b"null":
-            raise BadRequest("mcpd/call: arguments must be an object")
-        request.arguments = Raw(b"{}")
-    if request.timeout is not None and not request.timeout > 0:
-        raise BadRequest("mcpd/call: timeout must be a number of seconds over 0")
-    if request.max_bytes < 1:
-        raise BadRequest("mcpd/call: max_bytes must be at least 1")
-    return request
 
 
 class Control:
@@ -132,26 +78,27 @@ class Control:
     ) -> None:
         self._broker, self._store, self._log = broker, store, log
         self._shutdown, self._reload = shutdown, reload
-        self._started, self._socket = started, socket
+        self._begun, self._socket = started, socket
         self.connections: dict[int, Connection] = {}
         self.counters: Counter[str] = Counter()
-        self._lists = Lists(broker)
+        self._lists, self._calls = Lists(broker), Calls(broker, store)
         self._tail = Tail(broker, log)
         self._commands = Commands(broker, self._lists)
-        kinds = {kind: _decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
+        kinds = {kind: decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
         self._methods: dict[str, tuple[Callable[[bytes | Raw], Any], Callable[..., None]]] = {
-            "mcpd/hello": (_decoder(Hello), self._hello),
-            "mcpd/servers": (_decoder(ServersParams), self._servers),
-            "mcpd/fetch": (_decoder(FetchParams), self._fetch),
-            "mcpd/start": (_decoder(ServerParams), self._start),
-            "mcpd/stop": (_decoder(ServerParams), self._stop),
-            "mcpd/restart": (_decoder(ServerParams), self._restart),
-            "mcpd/status": (_decoder(Nothing), self._status),
-            "mcpd/reload": (_decoder(Nothing), self._do_reload),
-            "mcpd/shutdown": (_decoder(Nothing), self._do_shutdown),
-            "mcpd/logs": (_decoder(LogParams), self._logs),
-            "mcpd/cli": (_decoder(CliParams), self._cli),
-            "ping": (_decoder(Nothing), lambda connection, request_id, _: connection.answer(request_id, {})),
+            "mcpd/hello": (decoder(Hello), self._hello),
+            "mcpd/servers": (decoder(ServersParams), self._servers),
+            "mcpd/fetch": (decoder(FetchParams), self._calls.fetch),
+            "mcpd/start": (decoder(ServerParams), self._start),
+            "mcpd/stop": (decoder(ServerParams), self._stop),
+            "mcpd/restart": (decoder(ServerParams), self._restart),
+            "mcpd/status": (decoder(Nothing), self._status),
+            "mcpd/reload": (decoder(Nothing), self._do_reload),
+            "mcpd/shutdown": (decoder(Nothing), self._do_shutdown),
+            "mcpd/logs": (decoder(LogParams), self._logs),
+            "mcpd/cli": (decoder(CliParams), self._cli),
+            "ping": (decoder(Nothing), lambda connection, request_id, _: connection.answer(request_id, {})),
+            **{method: (decoder(kind), self._calls.sender(method)) for method, kind in METHODS.items()},
             **{f"mcpd/{kind}": (decode, self._lister(kind)) for kind, decode in kinds.items()},
         }
 
@@ -164,7 +111,7 @@ class Control:
             McpdError: It is refused.
         """
         if message.method == "mcpd/call":
-            self._call(connection, request_id, message.params)
+            self._calls.call(connection, request_id, message.params)
             return
         known = self._methods.get(message.method)
         if known is None:
@@ -183,6 +130,10 @@ class Control:
         """Let the calls of a connection go again."""
         self._broker.resume(connection.key)
 
+    def turned(self, connection: Connection) -> None:
+        """Forget what a connection had with the project that it has turned away from."""
+        self._broker.turn(connection.key)
+
     def left(self, connection: Connection) -> None:
         """Forget a connection."""
         self.connections.pop(connection.key, None)
@@ -195,33 +146,15 @@ class Control:
         self.counters["crashes"] += 1
         self._log.error("connection.crashed", connection=connection.key, problem=repr(problem), exc_info=problem)
 
-    # -- calls -----------------------------------------------------------------------------------
-
-    def _call(self, connection: Connection, request_id: bytes, params: Raw) -> None:
-        call = self._broker.call(connection, request_id, checked(read_params("mcpd/call", _call_params, params)))
-        if not call.over:
-            connection.calls[request_id] = call
-
-    def _fetch(self, connection: Connection, request_id: bytes, p: FetchParams) -> None:
-        whole, following = self._store.get(p.handle, None, trio.current_time())
-        page = bounding.page(whole, following if p.offset is None else p.offset, max(p.max_bytes, 1))
-        self._store.turn(p.handle, whole.bytes if page.next_offset is None else page.next_offset)
-        described: dict[str, object] = {"handle": p.handle}
-        if whole.cut_from:
-            described |= {"kept": whole.bytes, "of": whole.cut_from}
-        connection.send(jsonrpc.answer(request_id, bounding.view(whole, page, described)))
-
     def _cli(self, connection: Connection, request_id: bytes, p: CliParams) -> None:
-        connection.start(
-            request_id, lambda: self._commands.run(connection, p.argv, p.columns, p.files, p.meta)
-        )
+        connection.start(request_id, lambda: self._commands.run(connection, p))
 
     # -- servers ---------------------------------------------------------------------------------
 
     def _hello(self, connection: Connection, request_id: bytes, p: Hello) -> None:
         if p.version != 1:
             raise BadRequest(f"mcpd/hello: version {p.version} is not spoken here, only 1")
-        connection.hello = p
+        connection.greet(p)
         me = {"version": __version__, "pid": os.getpid()}
         connection.answer(request_id, {"version": 1, "daemon": me, "features": FEATURES})
 
@@ -229,36 +162,46 @@ class Control:
         connection.answer(request_id, {"servers": rows.of_all(self._broker, everything=p.all)})
 
     def _start(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
-        place = self._broker.resolve(p.server)
+        self._broker.upstream(p.server)  # an unknown name is refused at once
 
         async def work() -> dict[str, Any]:
-            await place.slot.start()
-            return rows.of(place)
+            return rows.of(await self._started(p.server, connection.seeker))
 
         connection.start(request_id, work)
 
+    async def _started(self, name: str, seeker: Seeker) -> Place:
+        place = self._broker.resolve(name, seeker)
+        await place.slot.start()
+        place = await self._broker.settled(name, seeker)
+        await place.slot.start()
+        return place
+
     def _stop(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
-        place = self._broker.resolve(p.server)
+        upstream = self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
-            await place.slot.stop()
-            return rows.of(place)
+            await _stop_all(upstream)
+            return rows.of(upstream.main())
 
         connection.start(request_id, work)
 
     def _restart(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
-        place = self._broker.resolve(p.server)
+        upstream = self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
-            await place.slot.stop()
-            await place.slot.start()
-            return rows.of(place)
+            running = [place for place in upstream.places.values() if not place.is_stopped]
+            await _stop_all(upstream)
+            async with trio.open_nursery() as nursery:
+                for place in running:
+                    if upstream.settled(place):
+                        nursery.start_soon(place.slot.start)
+            return rows.of(await self._started(p.server, connection.seeker))
 
         connection.start(request_id, work)
 
     def _lister(self, kind: str) -> Callable[[Connection, bytes, ListParams], None]:
         def handle(connection: Connection, request_id: bytes, p: ListParams) -> None:
-            connection.start(request_id, lambda: self._lists.page(kind, p))
+            connection.start(request_id, lambda: self._lists.page(kind, p, connection.seeker))
 
         return handle
 
@@ -269,8 +212,8 @@ class Control:
         daemon = {
             "pid": os.getpid(),
             "version": __version__,
-            "started": iso(self._started),
-            "uptime_seconds": round(time.time() - self._started, 1),
+            "started": iso(self._begun),
+            "uptime_seconds": round(time.time() - self._begun, 1),
             "socket": self._socket,
             "config": config.file,
             "connections": len(self.connections),
@@ -292,7 +235,7 @@ class Control:
 
     def _control_only(self, connection: Connection) -> None:
         """Refuse what changes the daemon to anybody but its own user."""
-        if connection.uid != os.getuid():
+        if connection.visitor.uid != os.getuid():
             raise Denied("only the daemon's own user may do this")
 
     def _logs(self, connection: Connection, request_id: bytes, p: LogParams) -> None:
@@ -304,4 +247,7 @@ class Control:
             connection.followers[:] = [self._tail.follow(p, lambda line: connection.notify("mcpd/log", line))]
 
 
-__all__ = ["Control", "McpdError", "may_connect"]
+async def _stop_all(upstream: Upstream) -> None:
+    async with trio.open_nursery() as nursery:
+        for place in list(upstream.places.values()):
+            nursery.start_soon(place.slot.stop)

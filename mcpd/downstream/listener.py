@@ -16,7 +16,8 @@ from mcpd.mover import Mover
 from mcpd.protocol import jsonrpc
 from mcpd.timers import Timers
 
-from .connection import Connection, may_connect, peer_of
+from .connection import Connection
+from .visitor import may_connect, peer_of
 from .control import Control
 
 MAX_CONNECTIONS = 1024
@@ -93,7 +94,7 @@ class Listener:
         for one in connections:
             if one.stalled(now):
                 self._control.counters["slow_readers"] += 1
-                self._log.warning("connection.stalled", connection=one.key, pid=one.pid)
+                self._log.warning("connection.stalled", connection=one.key, pid=one.visitor.pid)
                 one.close()
         if sum(one.buffered for one in connections) > MAX_BUFFERED_BYTES:
             self._control.counters["half_lines"] += 1

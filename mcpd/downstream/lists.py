@@ -9,8 +9,10 @@ import msgspec
 import trio
 from msgspec import Raw, Struct
 
-from mcpd.broker.broker import Broker, Place, nearest
+from mcpd.broker.broker import Broker
 from mcpd.broker.catalog import Listing
+from mcpd.broker.place import nearest
+from mcpd.broker.scopes import Seeker
 from mcpd.errors import BadRequest, McpdError, UnknownTool
 from mcpd.protocol import paging, rawjson
 from mcpd.protocol.paging import Item
@@ -48,7 +50,7 @@ class Lists:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def page(self, kind: str, p: ListParams) -> dict[str, object]:
+    async def page(self, kind: str, p: ListParams, seeker: Seeker) -> dict[str, object]:
         """Return one page, or with `name` one whole descriptor.
 
         Raises:
@@ -59,7 +61,7 @@ class Lists:
         paging.page([], p.offset, p.limit)  # what cannot be answered starts no server
         if p.name is not None and p.server is None:
             raise BadRequest(f"mcpd/{kind}: name needs a server, too")
-        found = await self.gather(kind, p.server, fresh=p.fresh)
+        found = await self.gather(kind, p.server, seeker, fresh=p.fresh)
         if p.name is not None:
             found.items = [self._one(kind, p.server, p.name, found.items)]
         max_bytes = paging.PAGE_BYTES if p.name is None else paging.DESCRIPTOR_BYTES + 2 * paging.ENVELOPE_BYTES
@@ -82,36 +84,35 @@ class Lists:
             near=near,
         )
 
-    async def gather(self, kind: str, server: str | None, *, fresh: bool = False) -> Gathered:
+    async def gather(self, kind: str, server: str | None, seeker: Seeker, *, fresh: bool = False) -> Gathered:
         """Return the list of one server, or of all that have one; all are asked at once.
 
         Raises:
             McpdError: the one server that was asked for cannot list.
         """
         if server is not None:
-            place = self._broker.resolve(server)
-            return _joined([(place, await place.catalog.listing(kind, fresh=fresh))], [])
-        places = list(self._broker.places.values())
+            place = await self._broker.settled(server, seeker)
+            return _joined([(server, await place.catalog.listing(kind, fresh=fresh))], [])
+        names = list(self._broker.upstreams)
         answers: dict[str, tuple[Listing, bool]] = {}
         problems: dict[str, McpdError] = {}
 
-        async def ask(place: Place) -> None:
+        async def ask(name: str) -> None:
             try:
-                answers[place.server.name] = await place.catalog.listing(kind, fresh=fresh)
+                place = await self._broker.settled(name, seeker)
+                answers[name] = await place.catalog.listing(kind, fresh=fresh)
             except McpdError as problem:
-                problems[place.server.name] = problem
+                problems[name] = problem
 
         async with trio.open_nursery() as nursery:
-            for place in places:
-                nursery.start_soon(ask, place)
-        good = [(place, answers[place.server.name]) for place in places if place.server.name in answers]
-        return _joined(good, list(problems.values()))
+            for name in names:
+                nursery.start_soon(ask, name)
+        return _joined([(name, answers[name]) for name in names if name in answers], list(problems.values()))
 
 
-def _joined(answers: list[tuple[Place, tuple[Listing, bool]]], problems: list[McpdError]) -> Gathered:
+def _joined(answers: list[tuple[str, tuple[Listing, bool]]], problems: list[McpdError]) -> Gathered:
     found = Gathered(problems=[problem.to_error() for problem in problems])
-    for place, (listing, stale) in answers:
-        name = place.server.name
+    for name, (listing, stale) in answers:
         found.items += _tagged(name, listing)
         found.revision += listing.revision
         found.stale |= stale

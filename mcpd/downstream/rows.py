@@ -8,7 +8,10 @@ from typing import Any
 
 import trio
 
-from mcpd.broker.broker import Broker, Place
+from mcpd.broker.broker import Broker
+from mcpd.broker.place import Place
+from mcpd.broker.scopes import NOBODY
+from mcpd.broker.upstream import Upstream
 from mcpd.config.model import Server
 from mcpd.errors import McpdError
 from mcpd.logs import iso
@@ -23,14 +26,29 @@ def of_all(broker: Broker, *, everything: bool) -> list[dict[str, Any]]:
     """Return the rows in the order of the configuration; disabled servers only on request."""
     rows: list[dict[str, Any]] = []
     for name, server in broker.config.servers.items():
-        if (place := broker.places.get(name)) is not None:
-            rows.append(of(place))
+        if (upstream := broker.upstreams.get(name)) is not None:
+            rows += [of(place) for place in _worth_showing(upstream)] or [_unused(upstream)]
         elif server.enabled:
             rows.append(_dead(name, "misconfigured", broker.why_not(name), server))
         elif everything:
             rows.append(_dead(name, "disabled", broker.why_not(name), server))
     rows += [_dead(name, "misconfigured", problem.error(), None) for name, problem in broker.config.wrong.items()]
     return rows
+
+
+def _worth_showing(upstream: Upstream) -> list[Place]:
+    """Return the copies that run or have something to tell."""
+    return [
+        place
+        for place in upstream.places.values()
+        if not place.is_stopped or place.slot.outcomes or place.clients
+    ]
+
+
+def _unused(upstream: Upstream) -> dict[str, Any]:
+    """Return the row of a server that nobody has used: its last copy's, or what its entry says."""
+    last = next(reversed(upstream.places.values()), None)
+    return of(last if last is not None else upstream.place_for(NOBODY))
 
 
 def of(place: Place) -> dict[str, Any]:
@@ -41,8 +59,10 @@ def of(place: Place) -> dict[str, Any]:
         "state": slot.state.value,
         "transport": server.transport,
         "target": server.target,
-        "scope": server.scope,
+        "scope": place.scope.kind,
     }
+    if place.project is not None:
+        row["project"] = place.project
     current, session = slot.current, slot.session
     if current is not None and current.pid is not None:
         row["pid"] = current.pid

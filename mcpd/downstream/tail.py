@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpd.broker.broker import Broker, Place
+from mcpd.broker.broker import Broker
+from mcpd.broker.place import Place
 from mcpd.logs import Log, iso
 
 MAX_LINES = 5000
@@ -45,7 +46,7 @@ class Tail:
         return {"lines": [line for _, line in found[-last:]] if last else []}
 
     def _places(self, name: str | None) -> list[Place]:
-        return list(self._broker.places.values()) if name is None else [self._broker.resolve(name)]
+        return [*(self._broker.places if name is None else self._broker.upstream(name).places.values())]
 
     def _of(self, place: Place) -> list[tuple[float, dict[str, Any]]]:
         latest, name = place.slot.latest, place.server.name

@@ -83,13 +83,16 @@ Outcome = Answer | Refusal | Silence | Ended | None
 Script = Generator[Step, Outcome, Session]
 
 
-def negotiate(protocol: str, known_era: str | None, patience_seconds: float) -> Script:
+def negotiate(
+    protocol: str, known_era: str | None, patience_seconds: float, capabilities: bytes = b"{}"
+) -> Script:
     """Yield what to do, return the agreement.
 
     Args:
         protocol: the setting: auto, modern, legacy, or a revision's date.
         known_era: what this identity turned out to be last time.
         patience_seconds: how long silence after the probe may last before it counts as an answer.
+        capabilities: what a legacy session offers to be asked (JSON).
 
     Raises:
         VersionMismatch: There is no revision that both sides speak.
@@ -97,25 +100,25 @@ def negotiate(protocol: str, known_era: str | None, patience_seconds: float) -> 
         ServerProtocol: The answer is not one.
     """
     if protocol in mcp.LEGACY:
-        return (yield from _initialize(protocol))
+        return (yield from _initialize(protocol, capabilities))
     if protocol == "legacy" or (protocol == "auto" and known_era == "legacy"):
-        return (yield from _initialize(mcp.LEGACY[0], may_be_modern=protocol == "auto"))
+        return (yield from _initialize(mcp.LEGACY[0], capabilities, may_be_modern=protocol == "auto"))
     outcome = yield _probe(patience_seconds)
     if isinstance(outcome, Ended):
         if protocol == "auto":
             # Some servers leave when the first request is not `initialize`; that is an answer, too.
             yield Respawn()
-            return (yield from _initialize(mcp.LEGACY[0]))
+            return (yield from _initialize(mcp.LEGACY[0], capabilities))
         raise ServerUnavailable("it ended when it was asked what it speaks")
     if isinstance(outcome, Silence):
-        return (yield from _after_silence(protocol))
+        return (yield from _after_silence(protocol, capabilities))
     session = _modern(outcome)
     if session is not None:
         return session
     if protocol != "auto":
         raise VersionMismatch(f"the server does not speak {mcp.MODERN[0]}, which its entry demands")
     _must_overlap(outcome)
-    return (yield from _initialize(mcp.LEGACY[0]))
+    return (yield from _initialize(mcp.LEGACY[0], capabilities))
 
 
 def _probe(patience_seconds: float | None) -> Ask:
@@ -161,23 +164,25 @@ def _must_overlap(outcome: Outcome) -> None:
         raise VersionMismatch(f"the server speaks {', '.join(offered)}; mcpd speaks the revisions {known}")
 
 
-def _after_silence(protocol: str) -> Script:
+def _after_silence(protocol: str, capabilities: bytes) -> Script:
     """Ask the old question on the same pipe, and take whichever answer comes first."""
     if protocol != "auto":
         outcome = yield Ask(None)
         if session := _modern(outcome):
             return session
         raise VersionMismatch(f"the server does not speak {mcp.MODERN[0]}, which its entry demands")
-    return (yield from _initialize(mcp.LEGACY[0], probed=True))
+    return (yield from _initialize(mcp.LEGACY[0], capabilities, probed=True))
 
 
-def _initialize(revision: str, *, may_be_modern: bool = False, probed: bool = False) -> Script:
+def _initialize(revision: str, capabilities: bytes, *, may_be_modern: bool = False, probed: bool = False) -> Script:
     """Do the legacy handshake.
 
     `probed`: a probe is still open, its late answer wins. `may_be_modern`: the era was remembered and
     may have changed. In both cases a refusal that a modern server gives leads to the probe.
     """
-    offer = b'{"protocolVersion":"%b","capabilities":{},"clientInfo":%b}' % (revision.encode(), CLIENT_INFO)
+    offer = b'{"protocolVersion":"%b","capabilities":%b,"clientInfo":%b}' % (
+        revision.encode(), capabilities, CLIENT_INFO,
+    )  # fmt: skip
     outcome = yield Ask(INITIALIZE, offer)
     while not isinstance(outcome, Ended | Silence) and _of(outcome) == DISCOVER:
         if session := _modern(outcome):
@@ -185,7 +190,7 @@ def _initialize(revision: str, *, may_be_modern: bool = False, probed: bool = Fa
         outcome = yield Ask(None)
     if isinstance(outcome, Ended) and probed:
         yield Respawn()  # slow to start, and then it left because of the probe
-        return (yield from _initialize(revision))
+        return (yield from _initialize(revision, capabilities))
     if isinstance(outcome, Refusal):
         if outcome.error.code in _NO_INITIALIZE and (probed or may_be_modern):
             again = yield _probe(None)

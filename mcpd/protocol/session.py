@@ -48,12 +48,13 @@ class Session(Struct, frozen=True):
             return False
 
 
-def stamp(revision: str) -> bytes:
+def stamp(revision: str, capabilities: bytes = b"{}") -> bytes:
     """Return the members of `_meta` that every modern request carries, as JSON without braces."""
-    return b'"%b":"%b","%b":{},"%b":%b' % (
+    return b'"%b":"%b","%b":%b,"%b":%b' % (
         mcp.META_VERSION.encode(),
         revision.encode(),
         mcp.META_CAPABILITIES.encode(),
+        capabilities,
         mcp.META_CLIENT.encode(),
         CLIENT_INFO,
     )
@@ -63,17 +64,30 @@ _STAMPS = {revision: stamp(revision) for revision in mcp.MODERN}
 _BARE: dict[str, bytes] = {revision: b"{%b}" % members for revision, members in _STAMPS.items()}
 
 
-def meta(session: Session, token: bytes | None = None, extra: Mapping[str, Raw] | None = None) -> bytes | None:
+def meta(
+    session: Session,
+    token: bytes | None = None,
+    extra: Mapping[str, Raw] | None = None,
+    capabilities: bytes = b"{}",
+    level: str | None = None,
+) -> bytes | None:
     """Return the `_meta` object of a request as JSON, or None where it needs none.
 
     Args:
         session: the agreement with the upstream.
         token: the progress token to ask with (JSON), already ours.
         extra: what the client sent; its progress token and protocol keys never pass.
+        capabilities: what the client can be asked (JSON); a legacy session has said it once for all.
+        level: from which level on the client wants the log of this request; legacy sessions say it otherwise.
     """
-    if token is None and not extra:
+    if token is None and not extra and level is None and capabilities == b"{}":
         return _BARE.get(session.revision)
-    parts = [_STAMPS[session.revision]] if session.modern else []
+    parts = []
+    if session.modern:
+        plain = capabilities == b"{}"
+        parts.append(_STAMPS[session.revision] if plain else stamp(session.revision, capabilities))
+        if level is not None:
+            parts.append(b'"%b":"%b"' % (mcp.META_LOG_LEVEL.encode(), level.encode()))
     if token is not None:
         parts.append(b'"progressToken":%b' % token)
     for key, value in (extra or {}).items():
@@ -82,17 +96,12 @@ def meta(session: Session, token: bytes | None = None, extra: Mapping[str, Raw] 
     return b"{%b}" % b",".join(parts) if parts else None
 
 
-def call_params(name: bytes, arguments: bytes, meta_json: bytes | None) -> bytes:
-    """Return `params` of tools/call; `name` (quoted), `arguments` and `meta_json` are JSON."""
-    if meta_json is None:
-        return b'{"name":%b,"arguments":%b}' % (name, arguments)
-    return b'{"name":%b,"arguments":%b,"_meta":%b}' % (name, arguments, meta_json)
+def list_params(params: bytes, meta_json: bytes | None, more: bytes = b"") -> bytes:
+    """Return the `params` of a request: its own object, with `_meta` where it is needed.
 
-
-def list_params(params: bytes, meta_json: bytes | None) -> bytes:
-    """Return `params` of a list request: those of the walk, with `_meta` where it is needed."""
-    if meta_json is None:
+    `more` are further members, each with a comma in front.
+    """
+    if meta_json is None and not more:
         return params
-    if params == b"{}":
-        return b'{"_meta":%b}' % meta_json
-    return b'%b,"_meta":%b}' % (params[:-1], meta_json)
+    members = more if meta_json is None else b'%b,"_meta":%b' % (more, meta_json)
+    return b"%b%b}" % (params[:-1], members) if len(params) > 2 else b"{%b}" % members[1:]

@@ -16,6 +16,7 @@ from mcpd.timers import Timers
 
 from . import channel
 from .crowd import Crowd
+from .eras import Memory
 from .stdio import Owner, Ring
 
 
@@ -34,16 +35,6 @@ class Run(Protocol):
 
     number: int
     server: Server
-
-
-class Eras(Protocol):
-    """Remembers which servers are silent, or leave, when they are probed."""
-
-    def get(self, server: Server) -> str | None:
-        """Return `legacy` or None."""
-
-    def put(self, server: Server, era: str | None) -> None:
-        """Remember, or forget."""
 
 
 class Transport(channel.Transport, Protocol):
@@ -87,23 +78,23 @@ class Surroundings:
     mover: Mover
     timers: Timers
     nursery: trio.Nursery
-    launch: Callable[[Server], Launch]
+    launch: Callable[[Server, str | None], Launch]
     jitter: Callable[[], float]
     log: Log
-    eras: Eras
+    eras: Memory
     spawn: Spawn
     crowd: Crowd
     # Get the name of a server and a line of its stderr.
     followers: set[Callable[[str, str], None]] = field(default_factory=set)
 
-    def expanded(self, server: Server) -> Launch:
-        """Return what to start.
+    def expanded(self, server: Server, project: str | None = None) -> Launch:
+        """Return what to start, for a project's folder if it is one's.
 
         Raises:
             McpdError: It cannot be started as it is; looking again and again would not change that.
         """
         try:
-            return self.launch(server)
+            return self.launch(server, project)
         except McpdError as problem:
             problem.may_have_run = False
             if isinstance(problem, ServerUnavailable):

@@ -1,14 +1,13 @@
 """Many callers over one transport: requests out, answers back to whom they belong.
 
-The channel runs inside the reader that got the bytes; nothing here waits. What a server asks of us is
-answered at once: `ping` with a pong, everything else with "method not found", since no capability was
-declared that would allow it to ask.
+The channel runs inside the reader that got the bytes; nothing here waits. A server's `ping` is answered
+here; what else it asks goes to `on_request`, and is answered with `respond` or `refuse`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -131,6 +130,7 @@ class Channel:
     Attributes:
         counts: stray lines and messages by kind.
         on_notification: gets what a server notifies, other than progress of a pending request.
+        on_request: gets what a server asks, other than `ping`.
         on_idle: called whenever an answer leaves nothing pending; set while draining.
     """
 
@@ -140,6 +140,7 @@ class Channel:
         self._peer: Peer[Exchange] = Peer()
         self._transport: Transport | None = None
         self.on_notification = on_notification
+        self.on_request: Callable[[Message], None] = lambda message: self.refuse_unknown(message)
         self.on_idle: Callable[[], None] | None = None
 
     def attach(self, transport: Transport) -> None:
@@ -171,6 +172,11 @@ class Channel:
         if self._transport is None:
             return b""
         return self._transport.send(body)
+
+    @property
+    def exchanges(self) -> Iterable[Exchange]:
+        """What is pending."""
+        return self._peer.pending.values()
 
     def holds(self, exchange: Exchange) -> bool:
         """Whether a request is pending here."""
@@ -304,8 +310,20 @@ class Channel:
         elif message.method == "ping":
             self._send(jsonrpc.answer(bytes(message.id), b"{}"))
         else:
-            body = jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, f"method not found: {(message.method or '')[:100]}")
-            self._send(jsonrpc.refusal(bytes(message.id), body))
+            self.on_request(message)
+
+    def respond(self, request_id: bytes, result: bytes) -> None:
+        """Answer what a server has asked; both are JSON."""
+        self._send(jsonrpc.answer(request_id, result))
+
+    def refuse(self, request_id: bytes, error: bytes) -> None:
+        """Refuse what a server has asked; both are JSON."""
+        self._send(jsonrpc.refusal(request_id, error))
+
+    def refuse_unknown(self, message: Message) -> None:
+        """Refuse a request whose method we do not have, or did not offer."""
+        body = jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, f"method not found: {(message.method or '')[:100]}")
+        self.refuse(bytes(message.id), body)
 
 
 def _is_utf8(line: bytes | bytearray) -> bool:

@@ -1,7 +1,8 @@
-"""Which servers are silent, or leave, when they are asked whether they are modern: kept on disk.
+"""What each server turned out to speak: kept on disk.
 
-Only such a costly answer is worth remembering; all others come at once. A memory that cannot be
-written costs a slower start, nothing else.
+Who shares a server depends on its era, so that the next daemon knows before it starts one. Only where
+the question itself is costly (silence, an exit) is it not asked again. A memory that cannot be written
+costs a slower start, nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MAX_ENTRIES = 1000
 
 
 class EraFile:
-    """A small JSON file: digest of the entry -> era."""
+    """A small JSON file: digest of the entry -> `modern`, `legacy`, or `silent` (legacy, and costly to ask)."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -28,17 +29,16 @@ class EraFile:
             self._known = msgspec.json.decode(file.read(1 << 20), type=dict[str, str])
 
     def get(self, server: Server) -> str | None:
-        """Return `legacy` if that is known, else None."""
+        """Return what is known."""
         return self._known.get(_digest(server))
 
-    def put(self, server: Server, era: str | None) -> None:
-        """Remember an era, or forget it."""
+    def put(self, server: Server, era: str) -> None:
+        """Remember what it is."""
         key = _digest(server)
         if self._known.get(key) == era:
             return
         self._known.pop(key, None)
-        if era is not None:
-            self._known[key] = era
+        self._known[key] = era
         while len(self._known) > MAX_ENTRIES:
             del self._known[next(iter(self._known))]
         with contextlib.suppress(OSError):
@@ -61,13 +61,26 @@ def _digest(server: Server) -> str:
 class Memory(Protocol):
     """Where eras are remembered."""
 
-    def put(self, server: Server, era: str | None) -> None:
-        """Remember, or forget."""
+    def get(self, server: Server) -> str | None:
+        """Return `modern`, `legacy`, `silent`, or None."""
+
+    def put(self, server: Server, era: str) -> None:
+        """Remember."""
 
 
 def remember(eras: Memory, server: Server, era: str, *, costly: bool) -> None:
-    """Remember what it cost to find out; forget what was true once."""
-    if era == "modern":
-        eras.put(server, None)
-    elif costly:
-        eras.put(server, "legacy")
+    """Remember what a server speaks, and whether it was costly to find out."""
+    if era == "legacy" and (costly or eras.get(server) == "silent"):
+        era = "silent"
+    eras.put(server, era)
+
+
+def known_era(eras: Memory, server: Server) -> str | None:
+    """Return what a server spoke last time: `modern`, `legacy` or None."""
+    known = eras.get(server)
+    return "legacy" if known == "silent" else known
+
+
+def unasked_era(eras: Memory, server: Server) -> str | None:
+    """Return `legacy` where asking again would be costly, else None."""
+    return "legacy" if eras.get(server) == "silent" else None

@@ -41,6 +41,7 @@ class Incarnation:
         open: it takes requests.
         doubtful: it was probed, and has been silent for longer than a live one is.
         redact: takes the secrets of its environment out of a text.
+        offered: what a legacy session was told that it may ask, as JSON.
         costly_probe: the server was silent or left when it was probed: worth remembering.
     """
 
@@ -54,6 +55,7 @@ class Incarnation:
         self.number, self.server, self.ring = number, server, Ring(around.followers, self._tell)
         self._owner, self._around, self._mover = owner, around, around.mover
         self.channel = Channel(around.timers, self._on_notification, server.limits.message_bytes)
+        self.channel.on_request = lambda message: owner.observer.on_request(self, message)
         self.on_line = self.channel.on_line  # what the transport reads goes there straight
         self.session: Session | None = None
         self.costly_probe = self.open = self.patient = False
@@ -62,8 +64,8 @@ class Incarnation:
         self.probe: Exchange | None = None
         self.doubtful = False
         self._transport: Transport | None = None
-        self._launch: Launch | None = None
-        self.redact = Redactor(frozenset())
+        self.launch: Launch | None = None
+        self.redact, self.offered = Redactor(frozenset()), b"{}"
         self._wake = trio.Event()
         self._shutting_down = False
 
@@ -121,7 +123,7 @@ class Incarnation:
         Raises:
             McpdError: It could not be started, or it was lost. The owner and all callers know already.
         """
-        self._launch, self.redact = launch, Redactor(launch.secrets)
+        self.launch, self.redact, self.offered = launch, Redactor(launch.secrets), self._owner.observer.offers()
         try:
             await self._start(known_era)
             if self.session is not None:
@@ -165,7 +167,7 @@ class Incarnation:
             failed.final = problem.final
             raise failed from None
         patience = min(PROBE_SECONDS, self.server.timeout.start_seconds / 2)
-        script = negotiate.negotiate(self.server.protocol, known_era, patience)
+        script = negotiate.negotiate(self.server.protocol, known_era, patience, self.offered)
         asked: list[Question] = []
         outcome: Outcome = None
         while not self.stopping:
@@ -219,7 +221,7 @@ class Incarnation:
         return Silence()
 
     async def _spawn(self) -> None:
-        launch, server = self._launch, self.server
+        launch, server = self.launch, self.server
         if launch is None:
             raise final(ServerUnavailable("it was not said what to start"))
         around, limit = self._around, server.limits.message_bytes

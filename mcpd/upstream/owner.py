@@ -11,10 +11,13 @@ from .channel import Exchange
 
 if TYPE_CHECKING:
     from .incarnation import Incarnation
+    from .observer import Observer
 
 
 class Owner(Protocol):
-    """Who keeps the incarnation, and learns at once what becomes of it."""
+    """Who keeps the incarnation, and learns at once what becomes of it; `observer` gets what the server asks."""
+
+    observer: Observer
 
     def on_ready(self, incarnation: Incarnation) -> None:
         """The session is agreed."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import trio
 
 from mcpd.config.model import Server
-from mcpd.errors import McpdError, ServerLost, ServerUnavailable, Stopping, again_later, first_leaf
+from mcpd.errors import McpdError, ServerLost, Stopping, again_later
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 
@@ -24,8 +24,10 @@ from .eras import remember
 from .idle import Idle
 from .incarnation import Incarnation
 from .lifecycle import Event, State
+from .observer import Observer
 from .probe import suspect
 from .retry import Retry, is_near
+from .running import live
 from .waiting import Waiting, fail_all
 
 
@@ -38,11 +40,12 @@ class Slot:
         idle: notes when it is used.
         latest: the newest incarnation, also when it has ended: its stderr is still of interest.
         outcomes: of all calls: done, failed, not_sent, unknown.
-        listener: called with what the server notifies.
+        observer: learns what becomes of it.
     """
 
-    def __init__(self, server: Server, around: Surroundings) -> None:
-        self.server, self._around = server, around
+    def __init__(self, server: Server, around: Surroundings, project: str | None = None) -> None:
+        self.server, self.project, self._around = server, project, around
+        self.observer = Observer()
         self.state = State.STOPPED
         self.problem: McpdError | None = None
         self.since = trio.current_time()
@@ -51,7 +54,6 @@ class Slot:
         self.current: Incarnation | None = None
         self.latest: Incarnation | None = None
         self.outcomes, self.dropped = Counter[str](), Counter[str]()
-        self.listener: Callable[[Message], None] = lambda message: None
         self._waiting = Waiting()
         self._alive: set[Incarnation] = set()
         self._retry = Retry(around.timers, around.jitter)
@@ -107,6 +109,10 @@ class Slot:
                     suspect(one, self._around, self)
                 return began
         return False
+
+    def take_waiting(self, chosen: Callable[[Exchange], bool]) -> list[Exchange]:
+        """Remove and return requests that wait for the next incarnation, to be sent elsewhere."""
+        return self._waiting.pick(chosen)
 
     def _why_not(self) -> McpdError | None:
         """Return why a request cannot even wait, or None."""
@@ -226,22 +232,9 @@ class Slot:
         self.current = self.latest = one
         self._alive.add(one)
         self._around.mover.leave = True
-        self._around.nursery.start_soon(self._live, one)
-
-    async def _live(self, one: Incarnation) -> None:
-        """Run one incarnation; what ends it concerns nobody else."""
-        problem: McpdError | None = None
-        try:
-            await one.run(self._around.expanded(self.server), self._around.eras.get(self.server))
-        except* McpdError as group:
-            problem = first_leaf(group)
-        # One of the three places that catch everything: a bug in one upstream costs that upstream.
-        except* Exception as group:  # noqa: BLE001
-            bug = repr(first_leaf(group))
-            problem = ServerUnavailable(f"mcpd failed to run server '{self.server.name}': {bug}")
-            self._around.note("crashed", one, problem=bug)
-        finally:
-            self._around.mover.batch(lambda: self._ended(one, problem))
+        self._around.nursery.start_soon(
+            live, one, self._around, self.project, lambda problem: self._ended(one, problem)
+        )
 
     # -- what incarnations report ----------------------------------------------------------------
 
@@ -254,6 +247,7 @@ class Slot:
         self._fire(Event.NEGOTIATED)
         remember(self._around.eras, self.server, session.era, costly=incarnation.costly_probe)
         self._around.note("ready", incarnation, pid=incarnation.pid, era=session.era, revision=session.revision)
+        self.observer.on_ready(incarnation)
         self._send_waiting(incarnation)
         self.idle.watch()
 
@@ -282,7 +276,7 @@ class Slot:
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
         """Hand on what the current incarnation notifies."""
         if incarnation is self.current:
-            self.listener(message)
+            self.observer.on_notification(incarnation, message)
 
     def _ended(self, one: Incarnation, problem: McpdError | None) -> None:
         """Conclude from an incarnation of which nothing is left."""
@@ -290,6 +284,7 @@ class Slot:
         self.dropped.update(one.channel.counts)
         if problem is not None:
             self._around.note("lost", one, reason=problem.message)
+        self.observer.on_end(one)
         if one is self.current:
             self.current = None
             if self.state is State.STOPPING:
@@ -338,6 +333,7 @@ class Slot:
         self.since = trio.current_time()
         self.idle.rest()
         self._retry.rest()
+        self.observer.on_state()
         self._signal()
 
     def wake(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mcpd.errors import McpdError
 
@@ -29,6 +29,13 @@ class Waiting:
     def put_back(self, exchanges: Iterable[Exchange]) -> None:
         """Let some in again, before those who came after them."""
         self._exchanges = {**dict.fromkeys(exchanges), **self._exchanges}
+
+    def pick(self, chosen: Callable[[Exchange], bool]) -> list[Exchange]:
+        """Let some go, in the order in which they came."""
+        picked = [one for one in self._exchanges if chosen(one)]
+        for one in picked:
+            del self._exchanges[one]
+        return picked
 
     def take(self) -> Iterator[Exchange]:
         """Empty the room; whoever comes in meanwhile waits for the next time."""

@@ -10,9 +10,14 @@ import trio
 from msgspec import Raw
 
 from mcpd.broker.broker import Broker
-from mcpd.broker.call import Call, Parts, Request
+from mcpd.broker.asking import Question
+from mcpd.broker.call import Call
+from mcpd.broker.parties import Parts
+from mcpd.broker.requests import Request, ToolRequest
 from mcpd.broker.results import ResultStore
+from mcpd.broker.scopes import Seeker
 from mcpd.config.model import Config
+from mcpd.protocol.capabilities import NOTHING, Capabilities
 from tests.upstream.fakes import NEVER_SECONDS, Script, World, server
 
 
@@ -21,6 +26,11 @@ class Client:
 
     def __init__(self, desk: Desk, key: Hashable) -> None:
         self.key, self._desk = key, desk
+        self.seeker = Seeker(key)
+        self.capabilities, self.capabilities_json = NOTHING, b"{}"
+        self.questions: list[Question] = []
+        self.withdrawn: list[Question] = []
+        self.notices: list[tuple[str, Any]] = []
         self.calls: list[Call] = []
         self.told: dict[Call, list[tuple[str, bytes]]] = {}
         self.progress: list[Any] = []
@@ -29,7 +39,16 @@ class Client:
     def call(self, tool: str = "t", arguments: str = "{}", **options: Any) -> Call:
         """Call a tool. Options: `timeout`, `max_bytes`, `meta`."""
         options["meta"] = {key: Raw(json.dumps(value).encode()) for key, value in options.get("meta", {}).items()}
-        request = Request(server="fake", tool=tool, arguments=Raw(arguments.encode()), **options)
+        return self.send(ToolRequest(server="fake", tool=tool, arguments=Raw(arguments.encode()), **options))
+
+    def able(self, **capabilities: bool) -> Client:
+        """Declare what it can be asked."""
+        self.capabilities = Capabilities(**capabilities)
+        self.capabilities_json = self.capabilities.to_json()
+        return self
+
+    def send(self, request: Request) -> Call:
+        """Send any request."""
         self._desk.world.mover.batch(lambda: self.calls.append(self._desk.broker.call(self, b"1", request)))
         return self.calls[-1]
 
@@ -43,6 +62,25 @@ class Client:
 
     def progressed(self, call: Call, params: bytes) -> None:
         self.progress.append(json.loads(params))
+
+    def notified(self, method: str, params: bytes) -> None:
+        self.notices.append((method, json.loads(params)))
+
+    def ask(self, question: Question) -> None:
+        self.questions.append(question)
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def withdraw(self, question: Question, reason: str) -> None:
+        self.withdrawn.append(question)
+
+    async def question(self) -> Question:
+        """Wait for a question that has not been taken yet; take it."""
+        with trio.fail_after(NEVER_SECONDS):
+            await trio.lowlevel.checkpoint()
+            while not self.questions:
+                await self._changed.wait()
+        return self.questions.pop(0)
 
     def _note(self, call: Call, kind: str, body: bytes) -> None:
         self.told.setdefault(call, []).append((kind, body))
@@ -79,11 +117,14 @@ class Desk:
         world.scripts = list(scripts) or world.scripts
         entry = server(**settings)
         self.broker = Broker(Config(path="config.toml", servers={"fake": entry}), world.around, self.store)
-        self.place = self.broker.places["fake"]
+        self.upstream = self.broker.upstreams["fake"]
+        self.place = self.upstream.place_for(Seeker("client"))
         self.slot, self.catalog = self.place.slot, self.place.catalog
 
-    def client(self, key: Hashable = "client") -> Client:
-        return Client(self, key)
+    def client(self, key: Hashable = "client", project: str | None = None) -> Client:
+        client = Client(self, key)
+        client.seeker = Seeker(key, project)
+        return client
 
     @property
     def outcomes(self) -> dict[str, int]:

@@ -164,7 +164,7 @@ async def test_a_result_may_say_that_it_is_complete(world: World, autojump_clock
 
 
 async def test_a_server_that_asks_for_input_is_told_of_as_that(world: World, autojump_clock: MockClock) -> None:
-    desk = Desk(world, says('"result":{"resultType":"input_required","inputRequests":{}}'))
+    desk = Desk(world, says('"result":{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{}}}}'))
     client = desk.client()
 
     error = await client.error(client.call("ask"))
@@ -174,7 +174,7 @@ async def test_a_server_that_asks_for_input_is_told_of_as_that(world: World, aut
         "class": "input_required",
         "message": "'ask' asks for input that this client cannot give",
         "server": "fake",
-        "hint": "call it from a host that can ask its user",
+        "hint": "call it from a terminal, with --elicit, or from a host that can ask its user",
         "may_have_run": True,
     }
     assert desk.outcomes == {"unknown": 1}

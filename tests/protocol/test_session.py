@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from mcpd.protocol.session import Session, call_params, list_params, meta, stamp
+from mcpd.protocol.session import Session, list_params, meta, stamp
 
 MODERN, LEGACY = Session("2026-07-28", "modern"), Session("2025-11-25", "legacy")
 STAMP = {
@@ -80,11 +80,6 @@ def test_values_pass_bit_exact() -> None:
 
 
 # -- parameters ----------------------------------------------------------------------------------
-
-
-def test_a_call_keeps_its_arguments_bit_exact() -> None:
-    assert call_params(b'"add"', b'{ "a" : 1.0 }', None) == b'{"name":"add","arguments":{ "a" : 1.0 }}'
-    assert call_params(b'"add"', b"{}", b'{"x":1}') == b'{"name":"add","arguments":{},"_meta":{"x":1}}'
 
 
 @pytest.mark.parametrize(

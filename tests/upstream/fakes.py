@@ -18,11 +18,14 @@ from mcpd.config.expand import Launch
 from mcpd.config.model import Server
 from mcpd.errors import McpdError
 from mcpd.mover import Mover
+from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.channel import Exchange
 from mcpd.upstream.crowd import Crowd
+from mcpd.upstream.incarnation import Incarnation
+from mcpd.upstream.observer import Observer
 from mcpd.upstream.stdio import Owner, Ring
 from mcpd.upstream.supervisor import Slot
 
@@ -152,8 +155,9 @@ class FakeServer(Wire):
         ended: it has left, and its process with it.
     """
 
-    def __init__(self, world: World, owner: Owner, ring: Ring, script: Script) -> None:
+    def __init__(self, world: World, owner: Owner, ring: Ring, script: Script, cwd: str = "/") -> None:
         super().__init__()
+        self.cwd = cwd
         self.problem: Exception | None = None
         self.pid = 1000 + len(world.servers)
         self.owner, self.ring, self.script = owner, ring, script
@@ -169,12 +173,21 @@ class FakeServer(Wire):
     @property
     def calls(self) -> list[str]:
         """The names in the tools/call requests that it got."""
-        return [one["params"]["name"] for one in self.messages if one["method"] == "tools/call"]
+        return [one["params"]["name"] for one in self.messages if one.get("method") == "tools/call"]
 
     @property
     def methods(self) -> list[str]:
         """The methods of all that it got."""
-        return [one["method"] for one in self.messages]
+        return [one["method"] for one in self.messages if "method" in one]
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        """What it was answered to its own requests."""
+        return [one for one in self.messages if "method" not in one]
+
+    def got(self, method: str) -> list[Any]:
+        """The parameters of each request or notification of that method that it got."""
+        return [one.get("params") for one in self.messages if one.get("method") == method]
 
     def write(self, frame: bytes) -> None:
         super().write(frame)
@@ -182,7 +195,7 @@ class FakeServer(Wire):
 
     async def _serve(self) -> None:
         async for message in self._outbox:
-            if not self.over and "id" in message:
+            if not self.over and "id" in message and "method" in message:
                 self.react(message, self.script.get(message["method"]))
 
     def react(self, message: dict[str, Any], reaction: Reaction) -> None:
@@ -234,6 +247,16 @@ class FakeServer(Wire):
         return "exit status 0"
 
 
+class Listener(Observer):
+    """Keeps the methods of what a slot is notified."""
+
+    def __init__(self, heard: list[str | None]) -> None:
+        self.heard = heard
+
+    def on_notification(self, incarnation: Incarnation, message: Message) -> None:
+        self.heard.append(message.method)
+
+
 class Notes:
     """A log that keeps the events."""
 
@@ -255,10 +278,8 @@ class Memory:
     def get(self, server: Server) -> str | None:
         return self.eras.get(server.name)
 
-    def put(self, server: Server, era: str | None) -> None:
-        self.eras.pop(server.name, None)
-        if era is not None:
-            self.eras[server.name] = era
+    def put(self, server: Server, era: str) -> None:
+        self.eras[server.name] = era
 
 
 class World:
@@ -299,10 +320,10 @@ class World:
         self.scripts = list(scripts) or self.scripts
         return Slot(server(**settings), self.around)
 
-    def _launch(self, server: Server) -> Launch:
+    def _launch(self, server: Server, project: str | None) -> Launch:
         if self.no_launch is not None:
             raise self.no_launch
-        return Launch(argv=("/fake",), env={}, cwd="/", secrets=frozenset())
+        return Launch(argv=("/fake",), env={}, cwd=project or "/", secrets=frozenset())
 
     async def _spawn(
         self, mover: Mover, timers: Timers, owner: Owner, ring: Ring, launch: Launch, max_bytes: int, framing: str
@@ -311,7 +332,7 @@ class World:
         self.spawns += 1
         if isinstance(script, Exception):
             raise script
-        self.servers.append(FakeServer(self, owner, ring, script))
+        self.servers.append(FakeServer(self, owner, ring, script, launch.cwd))
         return self.servers[-1]
 
 

@@ -8,9 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mcpd.config.model import Timeout
 from mcpd.errors import Misconfigured, ServerUnavailable, final
-from mcpd.protocol.jsonrpc import Message
 from mcpd.upstream.supervisor import Slot
-from tests.upstream.fakes import INITIALIZED, LEGACY, MODERN, Script, World, after, dies, failure, submit
+from tests.upstream.fakes import INITIALIZED, LEGACY, MODERN, Listener, Script, World, after, dies, failure, submit
 
 REFUSES: Script = {"server/discover": -32601, "initialize": -32000}
 LEAVES: Script = {"server/discover": -32601, "initialize": dies}
@@ -286,7 +285,7 @@ async def test_a_server_that_leaves_on_the_probe_is_started_again_and_that_is_no
     await slot.start()
 
     assert [one.methods[0] for one in world.servers] == ["server/discover", "initialize"]
-    assert (slot.incarnations, world.memory.eras) == (1, {"fake": "legacy"})
+    assert (slot.incarnations, world.memory.eras) == (1, {"fake": "silent"})
 
 
 async def test_a_server_that_is_silent_on_the_probe_is_not_probed_the_next_time(
@@ -306,24 +305,20 @@ async def test_a_server_that_is_silent_on_the_probe_is_not_probed_the_next_time(
 async def test_a_server_that_turns_out_modern_is_not_remembered_as_legacy(
     world: World, autojump_clock: MockClock
 ) -> None:
-    world.memory.eras["fake"] = "legacy"
+    world.memory.eras["fake"] = "silent"
     slot = world.slot({**MODERN, "initialize": -32022})
 
     await slot.start()
 
     assert slot.session is not None
-    assert (slot.session.era, world.memory.eras) == ("modern", {})
+    assert (slot.session.era, world.memory.eras) == ("modern", {"fake": "modern"})
 
 
 async def test_the_listener_hears_of_what_the_server_notifies(
     world: World, autojump_clock: MockClock
 ) -> None:
     slot, heard = world.slot(), list[str | None]()
-
-    def listen(message: Message) -> None:
-        heard.append(message.method)
-
-    slot.listener = listen
+    slot.observer = Listener(heard)
     await slot.start()
 
     world.servers[0].say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})

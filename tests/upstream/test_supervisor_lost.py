@@ -8,9 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mcpd.config.model import Stop
 from mcpd.errors import ServerLost
-from mcpd.protocol.jsonrpc import Message
 from mcpd.upstream.supervisor import Slot
-from tests.upstream.fakes import LEGACY, MODERN, Request, Script, World, after, submit
+from tests.upstream.fakes import LEGACY, MODERN, Listener, Request, Script, World, after, submit
 
 ANSWERED: list[tuple[str, object]] = [("result", {"content": []})]
 HANGS: Script = {**LEGACY, "tools/call": None}
@@ -268,7 +267,7 @@ async def test_a_retired_one_answers_what_it_has_while_a_fresh_one_takes_the_new
     world: World, autojump_clock: MockClock
 ) -> None:
     slow: Script = {**LEGACY, "tools/call": after(3, {"content": ["slow"]})}
-    slot, heard = world.slot(slow, LEGACY), list[str]()
+    slot, heard = world.slot(slow, LEGACY), list[str | None]()
     await slot.start()
     (old,) = submit(slot, "old")
     assert slot.current is not None
@@ -278,7 +277,7 @@ async def test_a_retired_one_answers_what_it_has_while_a_fresh_one_takes_the_new
 
     assert await new.over() == ANSWERED
     assert (slot.state.value, slot.in_flight, old.outcomes) == ("ready", 1, [])
-    slot.listener = lambda message: heard.append(message.method if isinstance(message, Message) else "")
+    slot.observer = Listener(heard)
     world.servers[0].say({"jsonrpc": "2.0", "method": "of the old one"})
     world.servers[1].say({"jsonrpc": "2.0", "method": "of the new one"})
     assert heard == ["of the new one"]

@@ -1,0 +1,196 @@
+"""What an upstream asks of a client, and what becomes of it.
+
+Spec: 2024-11-05 … 2025-11-25: requests of the server (elicitation, sampling, roots). 2026-07-28: the
+same as input requests inside the result of the request that they belong to ("multi round-trip requests").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+import msgspec
+from msgspec import Raw, Struct
+
+from mcpd.errors import ServerProtocol
+from mcpd.protocol import jsonrpc, rawjson
+from mcpd.protocol.capabilities import ELICIT, Capabilities
+from mcpd.protocol.jsonrpc import ABSENT, ErrorView
+
+# A server that asks for more at once asks nobody.
+MAX_INPUTS = 16
+SERVER_KEY = "mcpd/server"
+
+
+class Asked(Protocol):
+    """Who can be asked."""
+
+    @property
+    def key(self) -> Hashable:
+        """Which client it is."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can be asked."""
+
+    def ask(self, question: Question) -> None:
+        """Put a question; its outcome is told to the question."""
+
+    def withdraw(self, question: Question, reason: str) -> None:
+        """Say that an answer is not wanted any more."""
+
+
+class Question:
+    """One request to a client, until it is answered or not wanted any more.
+
+    Args:
+        client: who is asked.
+        method: what is asked.
+        params: JSON.
+        settle: gets the result; or None and the client's error; or neither, if the client has left.
+    """
+
+    __slots__ = ("_settle", "client", "id", "method", "over", "params")
+
+    def __init__(
+        self, client: Asked, method: str, params: bytes, settle: Callable[[Raw | None, ErrorView | None], None]
+    ) -> None:
+        self.client, self.method, self.params, self._settle = client, method, params, settle
+        self.id = ""  # given by the client's connection
+        self.over = False
+
+    def answered(self, result: Raw) -> None:
+        """Take the answer."""
+        self._end(result, None)
+
+    def refused(self, error: Raw) -> None:
+        """Take the client's error."""
+        self._end(None, jsonrpc.read_error(error))
+
+    def left(self) -> None:
+        """Take note that the client has left."""
+        self._end(None, None)
+
+    def withdraw(self, reason: str) -> None:
+        """Take the question back; nobody is told an answer. Idempotent."""
+        if not self.over:
+            self.over = True
+            self.client.withdraw(self, reason)
+
+    def _end(self, result: Raw | None, error: ErrorView | None) -> None:
+        if not self.over:
+            self.over = True
+            self._settle(result, error)
+
+
+def relayed(server: str, method: str, params: Raw) -> bytes:
+    """Return the `params` of a question as the client gets them: it says which server asks.
+
+    Raises:
+        ServerProtocol: They are no object.
+    """
+    members = rawjson.members(params or Raw(b"{}"), f"the parameters of {method}")
+    meta = rawjson.members(members["_meta"], "`_meta`") if rawjson.kind(members.get("_meta", ABSENT)) == "an object" else {}
+    meta.pop("progressToken", None)
+    members["_meta"] = Raw(msgspec.json.encode(meta | {SERVER_KEY: server}))
+    if method == ELICIT and (text := rawjson.string(members.get("message", ABSENT))) is not None:
+        members["message"] = Raw(msgspec.json.encode(f"[{server}] {text}"))
+    return msgspec.json.encode(members)
+
+
+class Input(Struct):
+    """One input request."""
+
+    method: str
+    params: Raw = ABSENT
+
+
+class Wanted(Struct):
+    """What an `input_required` result asks for; `state` goes back byte by byte, if there is one."""
+
+    requests: dict[str, Input] = msgspec.field(name="inputRequests", default_factory=dict)
+    state: Raw = msgspec.field(name="requestState", default=ABSENT)
+
+
+def read_wanted(result: Raw) -> Wanted:
+    """Decode an `input_required` result.
+
+    Raises:
+        ServerProtocol: It is malformed, or asks for too much.
+    """
+    try:
+        wanted = msgspec.json.decode(result, type=Wanted)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as problem:
+        raise ServerProtocol(f"the answer asks for input in a malformed way: {problem}") from None
+    if wanted.state and rawjson.string(wanted.state) is None:
+        raise ServerProtocol("the answer asks for input with a requestState that is no string")
+    if not wanted.requests and not wanted.state:
+        raise ServerProtocol("the answer asks for input and does not say for which")
+    if len(wanted.requests) > MAX_INPUTS:
+        raise ServerProtocol(f"the answer asks {len(wanted.requests)} questions at once; {MAX_INPUTS} are the most")
+    return wanted
+
+
+class Round:
+    """The questions of one `input_required` result, asked all at once.
+
+    Args:
+        server: the upstream's name.
+        client: who is asked.
+        wanted: what for.
+        local: answers without asking: the result for a request, or None.
+        done: gets the members of `inputResponses` as JSON, or the reason for which there are none.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        client: Asked,
+        wanted: Wanted,
+        local: Callable[[Input], bytes | None],
+        done: Callable[[bytes | None, str], None],
+    ) -> None:
+        self._done, self._over = done, False
+        self._answers: dict[str, Raw] = {}
+        self._questions: dict[str, Question] = {}
+        for key, one in wanted.requests.items():
+            if (known := local(one)) is not None:
+                self._answers[key] = Raw(known)
+            else:
+                body = relayed(server, one.method, one.params)
+                self._questions[key] = Question(client, one.method, body, self._settler(key))
+
+    def ask(self) -> None:
+        """Put the questions; `done` may be called before this returns."""
+        questions = list(self._questions.values())
+        for question in questions:
+            if not question.over:
+                question.client.ask(question)
+        self._look()
+
+    def withdraw(self, reason: str) -> None:
+        """Take back what is not answered. Idempotent."""
+        for question in self._questions.values():
+            question.withdraw(reason)
+
+    def _settler(self, key: str) -> Callable[[Raw | None, ErrorView | None], None]:
+        def settle(result: Raw | None, error: ErrorView | None) -> None:
+            if result is None:
+                self.withdraw("another question was not answered")
+                why = f"the client refused to answer: {error.message}" if error else "the client has left"
+                self._finish(None, why)
+                return
+            del self._questions[key]
+            self._answers[key] = result.copy()
+            self._look()
+
+        return settle
+
+    def _look(self) -> None:
+        if not self._questions:
+            self._finish(msgspec.json.encode(self._answers), "")
+
+    def _finish(self, answers: bytes | None, why: str) -> None:
+        if not self._over:
+            self._over = True
+            self._done(answers, why)

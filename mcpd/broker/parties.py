@@ -1,0 +1,82 @@
+"""Whom a call has to do with: the client that asked, and the place of the upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Raw
+
+from mcpd.timers import Timers
+from mcpd.upstream.supervisor import Slot
+
+from .asking import Asked, Input
+from .limits import Admission
+from .results import ResultStore
+from .scopes import Seeker
+
+if TYPE_CHECKING:
+    from .call import Call
+
+Parts = tuple[bytes | bytearray | memoryview, ...]
+
+
+class Client(Asked, Protocol):
+    """Who asked; the answers go here."""
+
+    @property
+    def key(self) -> Hashable:
+        """What counts as one client for shares and handles."""
+
+    @property
+    def seeker(self) -> Seeker:
+        """Which copy of an upstream is the client's."""
+
+    @property
+    def capabilities_json(self) -> bytes:
+        """What it can be asked, for a request of its own."""
+
+    def answered(self, call: Call, parts: Parts) -> None:
+        """Take the result, as JSON in parts."""
+
+    def refused(self, call: Call, error: bytes) -> None:
+        """Take an error object, as JSON."""
+
+    def progressed(self, call: Call, params: bytes) -> None:
+        """Take the `params` of a progress notification, with the client's own token."""
+
+    def notified(self, method: str, params: bytes) -> None:
+        """Take a notification of an upstream, as JSON; a client that does not read may miss it."""
+
+
+class Place(Protocol):
+    """What a call needs to know of its upstream's place in the broker."""
+
+    slot: Slot
+    admission: Admission[Call]
+    timers: Timers
+    store: ResultStore
+
+    def release(self, call: Call) -> None:
+        """Give a call's place back."""
+
+    def refused(self, call: Call) -> None:
+        """Note that the upstream answered a call with an error."""
+
+    def may_repeat(self, call: Call) -> bool:
+        """Whether a call that may have run may be sent again."""
+
+    def explains(self, call: Call, error: Raw) -> bool:
+        """Whether the call will be told later what an error means, by `refused`."""
+
+    def refusal(self, call: Call, error: Raw) -> bytes | None:
+        """Return the error to give instead of the upstream's own, or None to pass that on."""
+
+    def is_exclusive(self, call: Call) -> bool:
+        """Whether nobody else's calls may run beside this one."""
+
+    def local_answer(self, asked: Input) -> bytes | None:
+        """Return what the place itself answers to a question of its server, if it can."""
+
+    def level_of(self, key: Hashable) -> str | None:
+        """From which level on a client wants the log."""

@@ -1,0 +1,265 @@
+"""The place of one running copy of an upstream: its slot, and all that belongs to those who share it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from pathlib import PurePath
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from mcpd.config.model import Server
+from mcpd.errors import Denied, McpdError, Overloaded, UnknownTool
+from mcpd.protocol import capabilities, jsonrpc
+from mcpd.protocol.capabilities import NOTHING, Capabilities
+from mcpd.protocol.jsonrpc import Message
+from mcpd.upstream.around import Surroundings
+from mcpd.upstream.incarnation import Incarnation
+from mcpd.upstream.lifecycle import State
+from mcpd.upstream.observer import Observer
+from mcpd.upstream.supervisor import Slot
+
+from .asking import Asked, Input
+from .call import Call
+from .catalog import Catalog, is_harmless, matches
+from .limits import Admission
+from .parties import Client
+from .requests import ToolRequest
+from .results import ResultStore
+from .routing import Routing
+from .scopes import Scope
+
+# What servers say to a call of a tool that they do not have.
+_NO_SUCH_TOOL = (jsonrpc.INVALID_PARAMS, jsonrpc.METHOD_NOT_FOUND)
+# An error must not be held back for long to be explained better.
+EXPLAIN_SECONDS = 2.0
+# A queue that is full empties at the pace of the upstream.
+OVERLOADED_RETRY_SECONDS = 1.0
+
+
+class Place(Observer):
+    """One copy of an upstream.
+
+    Attributes:
+        scope: who shares it.
+        project: the folder of the project that it works in, if it works in one's.
+        clients: who has used it and is still connected, by key.
+        served: how many clients ever have.
+        on_agreed: called when an incarnation is ready, before anything is sent to it.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        scope: Scope,
+        project: str | None,
+        around: Surroundings,
+        store: ResultStore,
+        paused: Collection[Hashable],
+    ) -> None:
+        self.server, self.scope, self.project = server, scope, project
+        self.timers, self.store, self._around = around.timers, store, around
+        self.slot = Slot(server, around, project)
+        self.admission: Admission[Call] = Admission(server.limits.in_flight, paused=paused)
+        self.catalog = Catalog(self.slot, functools.partial(_start, around.nursery), server.tools)
+        self.routing = Routing(self, self._note_question)
+        self.clients: dict[Hashable, Client] = {}
+        self.served = 0
+        self.on_agreed: Callable[[Place, Incarnation], None] = lambda place, incarnation: None
+        self._freed: list[Call] = []
+        self._passing = False
+        self.slot.observer = self
+
+    @property
+    def name(self) -> str:
+        """The upstream's name."""
+        return self.server.name
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing of it runs, nor is to run."""
+        return self.slot.state is State.STOPPED
+
+    def move(self, project: str | None) -> None:
+        """Let its next incarnation work in another project's folder."""
+        self.project = self.slot.project = project
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def release(self, call: Call) -> None:
+        """Give a call's place back, and let those in who can go now.
+
+        Whoever is let in may fail at once and give his place back, too: that is worked off here, one by
+        one, and not deeper and deeper.
+        """
+        self.slot.idle.use()
+        self._freed.append(call)
+        if self._passing:
+            return
+        self._passing = True
+        try:
+            while self._freed:
+                done, admission = self._freed.pop(), self.admission
+                following = admission.release(done.client.key, exclusive=done.exclusive)
+                while following is not None:
+                    following.go()
+                    following = admission.next() if admission.queued else None
+                self.routing.on_idle(done.client.key)
+        finally:
+            self._passing = False
+
+    def use(self, client: Client) -> None:
+        """Count a client that uses it for the first time."""
+        self.clients[client.key] = client
+        self.served += 1
+
+    def forget(self, key: Hashable) -> None:
+        """Forget a client that has left, or has turned to another project. Idempotent."""
+        self.clients.pop(key, None)
+
+    def is_exclusive(self, call: Call) -> bool:
+        """Whether nobody else's calls may run beside a call: its server may ask, and does not say for whom."""
+        if not self.server.interactive or not isinstance(call.request, ToolRequest):
+            return False
+        session = self.slot.session
+        modern = session.modern if session is not None else False
+        return not modern and matches(self.server.interactive, call.request.tool)
+
+    def refusal(self, call: Call, error: Raw) -> bytes | None:
+        """Return a better error than the upstream's for a tool that it does not have."""
+        listing = self.catalog.tools
+        if not isinstance(call.request, ToolRequest) or listing is None:
+            return None
+        if call.what in listing.names or jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
+            return None
+        return msgspec.json.encode(self.unknown_tool(call.what).to_error())
+
+    def refused(self, call: Call) -> None:
+        """Retire whoever refused a call, where the entry says so."""
+        one = self.slot.current
+        if self.server.on_rpc_error == "retire" and one is not None and one.number == call.incarnation:
+            self.slot.retire(one)
+
+    def may_repeat(self, call: Call) -> bool:
+        """Whether a lost call may be sent again: it only reads, or its entry and its server say that it does no harm."""
+        if not isinstance(call.request, ToolRequest):
+            return self.server.retry != "never"
+        if self.server.retry != "transport" or self.catalog.tools is None:
+            return False
+        descriptor = self.catalog.tools.names.get(call.what)
+        return descriptor is not None and is_harmless(descriptor)
+
+    def explains(self, call: Call, error: Raw) -> bool:
+        """Whether the list has to be fetched first to say what an error means; the call hears of it then."""
+        if not isinstance(call.request, ToolRequest) or self.catalog.tools is not None:
+            return False
+        if jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
+            return False
+        self._around.mover.leave = True
+        self._around.nursery.start_soon(self._explain, call, error)
+        return True
+
+    async def _explain(self, call: Call, error: Raw) -> None:
+        with trio.move_on_after(EXPLAIN_SECONDS):
+            await trio.lowlevel.checkpoint()
+            with contextlib.suppress(McpdError):
+                await self.catalog.listing("tools")
+        self._around.mover.batch(lambda: call.refused(error, self.refusal(call, error)))
+
+    def overloaded(self) -> Overloaded:
+        """Return the error for a client that has too many calls waiting."""
+        return Overloaded(
+            f"too many calls of this client wait for server '{self.name}'",
+            server=self.name, retry_after_seconds=OVERLOADED_RETRY_SECONDS, may_have_run=False,
+        )  # fmt: skip
+
+    def denied(self, tool: str) -> Denied:
+        """Return the error for a tool that the entry denies."""
+        why = f"tool '{tool[:200]}' of server '{self.name}' is denied by its entry"
+        return Denied(why, server=self.name, may_have_run=False)
+
+    def unknown_tool(self, tool: str) -> UnknownTool:
+        """Return the error for a tool that is not listed, with the names that are near."""
+        listing, name = self.catalog.known("tools"), self.name
+        near = nearest(tool, [] if listing is None else listing.names)
+        return UnknownTool(
+            f"server '{name}' has no tool '{tool[:200]}'",
+            server=name,
+            hint=f"did you mean {', '.join(near)}?" if near else f"mcpd tools {name}",
+            may_have_run=False,
+            near=near,
+        )
+
+    # -- questions -------------------------------------------------------------------------------
+
+    def only_client(self) -> Asked | None:
+        """Return the client whose alone this copy is, if it is one's and it is there."""
+        return self.clients.get(self.scope.key) if self.scope.kind == "client" else None
+
+    @property
+    def roots(self) -> list[dict[str, str]] | None:
+        """The folders that a server may be told of: its project's, if it works in one."""
+        if self.project is None or self.scope.kind == "user":
+            return None
+        folder = PurePath(self.project)
+        return [{"uri": folder.as_uri(), "name": folder.name}]
+
+    def local_answer(self, asked: Input) -> bytes | None:
+        """Answer what needs nobody: the roots of a project are the project."""
+        if asked.method == capabilities.ROOTS and (roots := self.roots) is not None:
+            return msgspec.json.encode({"roots": roots})
+        return None
+
+    def level_of(self, key: Hashable) -> str | None:
+        """From which level on a client wants the log; nobody has said so."""
+        return None
+
+    def _note_question(self, method: str, client: Asked) -> None:
+        self._around.log.info("upstream.asked", upstream=self.name, method=method, client=client.key)
+
+    # -- what the slot reports -------------------------------------------------------------------
+
+    def offers(self) -> bytes:
+        """Return what a legacy session offers: what the present clients can answer, and the project's folder.
+
+        A tool that is marked as interactive has a lane of its own, so that whoever calls it can be asked.
+        """
+        offered: Capabilities = NOTHING
+        for client in self.clients.values():
+            offered |= client.capabilities
+        can_route = bool(self.server.interactive) or self.scope.kind == "client"
+        roots = self.roots is not None or (offered.roots and self.scope.kind == "client")
+        return msgspec.structs.replace(offered, form=offered.form or can_route, roots=roots).to_json()
+
+    def on_ready(self, incarnation: Incarnation) -> None:
+        """Let the upstream decide who shares it, now that its era is known."""
+        self.on_agreed(self, incarnation)
+
+    def on_end(self, incarnation: Incarnation) -> None:
+        """Take back what it has asked."""
+        self.routing.on_end(incarnation)
+
+    def on_notification(self, incarnation: Incarnation, message: Message) -> None:
+        """Hand a notification to whom it concerns."""
+        if message.method == "notifications/cancelled":
+            self.routing.on_cancelled(incarnation, message.params)
+        else:
+            self.catalog.on_notification(message)
+
+    def on_request(self, incarnation: Incarnation, message: Message) -> None:
+        """Hand a question on."""
+        self.routing.on_request(incarnation, message)
+
+
+def _start(nursery: trio.Nursery, task: Callable[[], Awaitable[object]]) -> None:
+    nursery.start_soon(task)
+
+
+def nearest(word: str, known: Iterable[str]) -> list[str]:
+    """Return up to three names that may have been meant."""
+    from difflib import get_close_matches
+
+    return get_close_matches(word, list(known), 3, 0.5)

@@ -1,0 +1,180 @@
+"""Whom a question of a legacy server is for: its requests name no call that they belong to.
+
+It goes to the only client that the incarnation works for; where that is not certain nobody is asked,
+and the server is answered here at once: a guess could show one user's question to another.
+
+Spec: elicitation, sampling and roots of 2024-11-05 … 2025-11-25; a modern server asks inside of results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from typing import Protocol
+
+import msgspec
+from msgspec import Raw
+
+from mcpd.errors import ServerProtocol
+from mcpd.protocol import capabilities, jsonrpc
+from mcpd.protocol.capabilities import ELICIT, ROOTS, SAMPLE
+from mcpd.protocol.jsonrpc import ErrorView, Message
+from mcpd.upstream.incarnation import Incarnation
+
+from .asking import Asked, Input, Question, relayed
+from .call import Call
+
+# Of one upstream; a server that asks more has lost its way.
+MAX_OPEN = 64
+# Spec: sampling, "User rejected sampling request".
+REJECTED = -1
+
+
+class Place(Protocol):
+    """What is asked of the upstream's place."""
+
+    @property
+    def name(self) -> str:
+        """The upstream's name."""
+
+    def only_client(self) -> Asked | None:
+        """Return the client whose alone this copy is, if it is one's."""
+
+    def local_answer(self, asked: Input) -> bytes | None:
+        """Return what the place itself answers, if it can."""
+
+
+class _Open:
+    """A question that is with a client, and the calls that wait for it."""
+
+    def __init__(self, question: Question, one: Incarnation, request_id: bytes, calls: list[Call]) -> None:
+        self.question, self.incarnation, self.request_id, self.calls = question, one, request_id, calls
+
+
+class Routing:
+    """The open questions of one place.
+
+    Attributes:
+        counts: what was answered here because nobody could be asked, by kind.
+    """
+
+    def __init__(self, place: Place, tell: Callable[..., None]) -> None:
+        self._place, self._tell = place, tell
+        self._open: dict[tuple[int, bytes], _Open] = {}
+        self.counts: Counter[str] = Counter()
+
+    def on_request(self, one: Incarnation, message: Message) -> None:
+        """Route a server's request, or answer it."""
+        method = message.method or ""
+        session = one.session
+        if method not in (ELICIT, SAMPLE, ROOTS) or (session is not None and session.modern):
+            one.channel.refuse_unknown(message)
+            return
+        known = self._place.local_answer(Input(method, message.params))
+        if known is not None:
+            one.channel.respond(bytes(message.id), known)
+            return
+        calls = _calls_of(one)
+        client = self._whom(method, message.params, calls)
+        if client is None or len(self._open) >= MAX_OPEN or (one.number, bytes(message.id)) in self._open:
+            self._answer_here(one, message)
+        else:
+            self._ask(client, one, message, [call for call in calls if call.client.key == client.key])
+
+    def _whom(self, method: str, params: Raw, calls: list[Call]) -> Asked | None:
+        """Return who is asked; None if that is not certain, or it cannot be asked this."""
+        owner = self._place.only_client()
+        askers: list[Asked] = [owner] if owner is not None else [call.client for call in calls]
+        if len({one.key for one in askers}) != 1:
+            self.counts["questions_ambiguous" if askers else "questions_unasked"] += 1
+            return None
+        for one in (*(call.client for call in calls), *askers):
+            if one.key == askers[0].key and one.capabilities.can(method, params):
+                return one
+        self.counts["questions_unasked"] += 1
+        return None
+
+    def _ask(self, client: Asked, one: Incarnation, message: Message, calls: list[Call]) -> None:
+        method, key = message.method or "", (one.number, bytes(message.id))
+        try:
+            body = relayed(self._place.name, method, message.params)
+        except ServerProtocol as problem:
+            error = jsonrpc.error_body(jsonrpc.INVALID_PARAMS, problem.message)
+            one.channel.refuse(bytes(message.id), error)
+            return
+
+        def settle(result: Raw | None, error: ErrorView | None) -> None:
+            del self._open[key]
+            self._settled(one, message, result, error)
+            for call in calls:
+                call.told()
+
+        question = Question(client, method, body, settle)
+        self._open[key] = _Open(question, one, key[1], calls)
+        for call in calls:
+            call.asked()
+        self._tell(method, client)
+        client.ask(question)
+
+    def _settled(self, one: Incarnation, message: Message, result: Raw | None, error: ErrorView | None) -> None:
+        if result is not None:
+            one.channel.respond(bytes(message.id), bytes(result))
+        elif error is not None:
+            body: dict[str, object] = {"code": error.code, "message": error.message}
+            if error.data:
+                body["data"] = error.data
+            one.channel.refuse(bytes(message.id), msgspec.json.encode(body))
+        else:
+            self._answer_here(one, message)
+
+    def _answer_here(self, one: Incarnation, message: Message) -> None:
+        """Answer in place of a client, so that the server does not wait."""
+        method, request_id = message.method or "", bytes(message.id)
+        if not capabilities.read(one.offered).names(method):
+            one.channel.refuse_unknown(message)
+        elif method == ELICIT:
+            one.channel.respond(request_id, b'{"action":"cancel"}')
+        else:
+            why = "nobody can be asked: it is not certain for whom the server works"
+            one.channel.refuse(request_id, jsonrpc.error_body(REJECTED, why))
+
+    # -- what becomes of them --------------------------------------------------------------------
+
+    def on_cancelled(self, one: Incarnation, params: Raw) -> None:
+        """Take back a question that its server has cancelled."""
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError, KeyError):
+            request_id = bytes(msgspec.json.decode(params, type=dict[str, Raw])["requestId"])
+            found = self._open.pop((one.number, request_id), None)
+            if found is not None:
+                self._take_back(found, "the server has withdrawn it")
+
+    def on_end(self, one: Incarnation) -> None:
+        """Take back the questions of an incarnation that is gone."""
+        for key in [key for key, found in self._open.items() if found.incarnation is one]:
+            self._take_back(self._open.pop(key), "the server has ended")
+
+    def on_idle(self, key: Hashable) -> None:
+        """Take back and answer the questions for a client of which no call is left: it will not answer any more."""
+        if not self._open:
+            return
+        for place in [place for place, found in self._open.items() if self._is_orphan(found, key)]:
+            found = self._open.pop(place)
+            found.question.withdraw("the call is over")
+            message = Message(id=Raw(found.request_id), method=found.question.method)
+            self._answer_here(found.incarnation, message)
+
+    def _is_orphan(self, found: _Open, key: Hashable) -> bool:
+        return found.question.client.key == key and bool(found.calls) and all(call.over for call in found.calls)
+
+    @staticmethod
+    def _take_back(found: _Open, why: str) -> None:
+        found.question.withdraw(why)
+        for call in found.calls:
+            call.told()
+
+
+def _calls_of(one: Incarnation) -> list[Call]:
+    """Return the calls that an incarnation works for."""
+    pending: Iterable[object] = one.channel.exchanges
+    return [exchange for exchange in pending if isinstance(exchange, Call)]

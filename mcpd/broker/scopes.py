@@ -1,0 +1,77 @@
+"""Who shares a running copy of an upstream: everybody, a project, or one client; pure.
+
+`auto` decides by what is safe: modern and remote upstreams keep no state of a connection by their
+specification; a legacy one has a working folder, roots and a state that belong to one project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from mcpd.config.model import Server
+from mcpd.protocol import mcp
+
+MODERN_WORDS = ("modern", *mcp.MODERN)
+
+
+class Scope(NamedTuple):
+    """Who shares one place: `kind` is user, project, client, or auto while the era is not known yet."""
+
+    kind: str
+    key: Hashable = None
+
+
+USER = Scope("user")
+# The first start finds out what the upstream is; until then all who want it wait together.
+UNDECIDED = Scope("auto")
+
+
+class Seeker(NamedTuple):
+    """What is known of who asks: its key, its project's folder (None outside of any), whether it wants a copy alone."""
+
+    key: Hashable
+    project: str | None = None
+    alone: bool = False
+
+
+# Who starts what is to be ready before anybody asks.
+NOBODY = Seeker(None)
+
+
+def kind_of(server: Server, era: str | None) -> str:
+    """Return by whom an upstream is shared: user, project, client; auto if that is not known yet.
+
+    Args:
+        server: its entry.
+        era: `modern`, `legacy`, or None while that is not known.
+    """
+    if server.scope in ("client", "project"):
+        return server.scope
+    if names_project(server):
+        return "project"
+    if server.scope == "user" or server.transport == "http":
+        return "user"
+    if server.protocol != "auto":
+        era = "modern" if server.protocol in MODERN_WORDS else "legacy"
+    return {None: "auto", "modern": "user"}.get(era, "project")
+
+
+def scope_of(kind: str, seeker: Seeker) -> Scope:
+    """Return the place of one who asks; it may narrow what the entry says, never widen it."""
+    if seeker.alone or kind == "client":
+        return Scope("client", seeker.key)
+    if kind == "project":
+        return Scope("project", seeker.project)
+    return USER if kind == "user" else UNDECIDED
+
+
+def names_project(server: Server) -> bool:
+    """Whether what is started differs from project to project because the entry says so."""
+    texts = (server.command or "", *server.args, *server.env.values(), server.cwd or "")
+    return any("${project" in text for text in texts)
+
+
+def follows_project(server: Server) -> bool:
+    """Whether what is started differs from project to project; its working folder does unless it is set."""
+    return server.cwd is None or names_project(server)

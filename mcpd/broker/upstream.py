@@ -1,0 +1,154 @@
+"""One configured upstream and its places: a copy for each who must not share with the others.
+
+What era an upstream speaks decides who may share it, and only a start can tell. Until then all who want
+it wait at one place; when the session is agreed, whoever does not belong there goes to a place of his own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable
+
+from mcpd.config.model import Server
+from mcpd.errors import McpdError, Stopping
+from mcpd.upstream.around import Surroundings
+from mcpd.upstream.channel import Exchange
+from mcpd.upstream.eras import known_era
+from mcpd.upstream.incarnation import Incarnation
+
+from .call import Call
+from .place import Place
+from .results import ResultStore
+from .scopes import NOBODY, UNDECIDED, Scope, Seeker, follows_project, kind_of, scope_of
+
+# Of copies that have stopped, only so many are remembered.
+MAX_STOPPED = 32
+# How often an upstream may turn out to be something else than it was.
+MAX_TURNS = 3
+
+
+class Upstream:
+    """One configured upstream.
+
+    Attributes:
+        server: its entry.
+        places: its copies, by who shares them.
+        leaving: copies that are not used any more, until nothing of them is left.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        around: Surroundings,
+        store: ResultStore,
+        paused: Collection[Hashable],
+        leave: Callable[[Place], None],
+    ) -> None:
+        self.server, self._around, self._store, self._paused, self._leave = server, around, store, paused, leave
+        self.places: dict[Scope, Place] = {}
+        self._kind = kind_of(server, known_era(around.eras, server))
+        self._turns = 0
+
+    @property
+    def kind(self) -> str:
+        """By whom it is shared: user, project, client; auto while that is not known."""
+        return self._kind
+
+    def place_for(self, seeker: Seeker) -> Place:
+        """Return the place of one who asks; it is made if there is none."""
+        scope = scope_of(self._kind, seeker)
+        place = self.places.get(scope)
+        if place is None:
+            return self._open(scope, seeker.project)
+        if scope is UNDECIDED and place.is_stopped:
+            place.move(seeker.project)  # whoever starts it finds out in his own folder
+        return place
+
+    def _open(self, scope: Scope, project: str | None) -> Place:
+        if scope.kind == "user":
+            project = None
+        place = Place(self.server, scope, project, self._around, self._store, self._paused)
+        place.on_agreed = self._on_agreed
+        self.places[scope] = place
+        self._prune()
+        return place
+
+    def main(self) -> Place:
+        """Return the place to show and to start when nobody in particular asks."""
+        return next(iter(self.places.values()), None) or self.place_for(NOBODY)
+
+    def settled(self, place: Place) -> bool:
+        """Whether a place is one that can be used; else the era has to be known first."""
+        return place.scope.kind != "auto" and self.places.get(place.scope) is place
+
+    # -- who belongs where -----------------------------------------------------------------------
+
+    def _on_agreed(self, place: Place, incarnation: Incarnation) -> None:
+        """Send away who does not belong to a place, now that the era is known."""
+        session = incarnation.session
+        if session is None or self.places.get(place.scope) is not place:
+            return
+        self._learn(kind_of(self.server, session.era))
+        wanted = place.scope if place.scope.kind == "client" else scope_of(self._kind, Seeker(None, place.project))
+        if wanted != place.scope:
+            if wanted in self.places or (wanted.kind == "user" and place.project and follows_project(self.server)):
+                self._abandon(place)  # it runs in one project's folder, and everybody is to share it
+                return
+            del self.places[place.scope]
+            place.scope = wanted
+            self.places[wanted] = place
+        self._send_away(place, lambda call: scope_of(self._kind, call.client.seeker) != place.scope)
+
+    def _learn(self, kind: str) -> None:
+        """Take note of what the era says; an upstream that speaks now this, now that, is not shared by all."""
+        if kind != self._kind:
+            self._turns += 1
+            self._kind = kind if self._turns <= MAX_TURNS else "project"
+
+    def _abandon(self, place: Place) -> None:
+        del self.places[place.scope]
+        self._send_away(place, lambda call: True)
+        self.retire(place, Stopping(f"server '{place.name}' starts again for all", server=place.name))
+
+    def retire(self, place: Place, problem: McpdError) -> None:
+        """Let a place drain and end."""
+        self.places = {scope: one for scope, one in self.places.items() if one is not place}
+        self._leave(place)
+        place.slot.close(problem)
+
+    def _send_away(self, place: Place, chosen: Callable[[Call], bool]) -> None:
+        """Send calls that have not been sent yet to the places where they belong."""
+
+        def leaves(exchange: Exchange) -> bool:
+            return isinstance(exchange, Call) and chosen(exchange)
+
+        moving: list[Call] = place.admission.evict(chosen)
+        moving += [one for one in place.slot.take_waiting(leaves) if isinstance(one, Call)]
+        for call in moving:
+            there = self.place_for(call.client.seeker)
+            if call.client.key not in there.clients:
+                there.use(call.client)
+            if call.client.key in place.clients and there is not place:
+                place.forget(call.client.key)
+            if not call.move(there):
+                call.on_failure(there.overloaded())
+
+    # -- the end of places -----------------------------------------------------------------------
+
+    def forget(self, key: Hashable) -> None:
+        """Forget a client that has left; what it had alone ends."""
+        for place in list(self.places.values()):
+            place.forget(key)
+            if place.scope == Scope("client", key):
+                self.retire(place, Stopping(f"the client of server '{place.name}' has left", server=place.name))
+
+    def turn(self, key: Hashable) -> None:
+        """Forget what a client had with a project; what it shares with all, or has alone, stays."""
+        for place in self.places.values():
+            if place.scope.kind == "project":
+                place.forget(key)
+
+    def _prune(self) -> None:
+        """Forget places of projects that nobody uses and that have stopped, but for the last ones."""
+        idle = [one for one in self.places.values() if one.is_stopped and not one.clients]
+        for place in idle[:-MAX_STOPPED]:
+            self.retire(place, Stopping(f"server '{place.name}' is not in use", server=place.name))

@@ -1,0 +1,85 @@
+"""Who is at the other end of a connection: as the kernel says, and as it says itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from mcpd.broker.scopes import Seeker
+from mcpd.errors import BadRequest
+from mcpd.protocol import capabilities
+from mcpd.protocol.capabilities import NOTHING
+
+from . import projects
+
+
+class Hello(msgspec.Struct):
+    """`params` of mcpd/hello; `scope` may be `client`: it wants copies of its own."""
+
+    version: int = 1
+    client: dict[str, Any] = {}
+    project: str | None = None
+    scope: str | None = None
+    capabilities: Raw = Raw(b"")
+
+
+class Visitor:
+    """One client.
+
+    Attributes:
+        pid, uid: of the process that connected.
+        hello: what it has said about itself last.
+        epoch: counts how often it has turned to another project.
+        capabilities: what it can be asked; `capabilities_json` is the same for an upstream.
+    """
+
+    def __init__(self, key: int, sock: socket.socket) -> None:
+        self.key = key
+        self.pid, self.uid = peer_of(sock)
+        self.hello: Hello | None = None
+        self.epoch = 0
+        self.capabilities, self.capabilities_json = NOTHING, b"{}"
+        self._seeker: Seeker | None = None
+
+    @property
+    def seeker(self) -> Seeker:
+        """Which copy of an upstream is its own; the project is looked up when that is first asked."""
+        if self._seeker is None:
+            said = self.hello or Hello()
+            project = projects.of_process(self.pid) if said.project is None else os.path.realpath(said.project)
+            self._seeker = Seeker(self.key, project, said.scope == "client")
+        return self._seeker
+
+    def greet(self, hello: Hello) -> bool:
+        """Take what it says about itself; return whether it has turned to another project.
+
+        Raises:
+            BadRequest: It makes no sense.
+        """
+        if hello.project is not None and not hello.project.startswith("/"):
+            raise BadRequest("mcpd/hello: project must be an absolute folder")
+        if hello.scope not in (None, "client"):
+            raise BadRequest("mcpd/hello: scope can only be narrowed, to client")
+        before, self.hello, self._seeker = self._seeker, hello, None
+        self.capabilities = capabilities.read(hello.capabilities)
+        self.capabilities_json = self.capabilities.to_json()
+        if before is None or before == self.seeker:
+            return False
+        self.epoch += 1
+        return True
+
+
+def peer_of(sock: socket.socket) -> tuple[int, int]:
+    """Return pid and uid of who connected, as the kernel noted them then."""
+    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
+def may_connect(uid: int) -> bool:
+    """Whether a user may talk to this daemon: its own, and root."""
+    return uid in (os.getuid(), 0)

@@ -1,0 +1,31 @@
+"""What the place of an upstream learns from its slot, and says for it."""
+
+from __future__ import annotations
+
+from mcpd.protocol.jsonrpc import Message
+
+from .incarnation import Incarnation
+
+
+class Observer:
+    """Who wants to know; this one takes note of nothing, and offers nothing."""
+
+    def on_state(self) -> None:
+        """The state of the slot has changed."""
+
+    def on_ready(self, incarnation: Incarnation) -> None:
+        """A session is agreed, and nothing has been sent over it yet."""
+
+    def on_end(self, incarnation: Incarnation) -> None:
+        """Nothing of an incarnation is left."""
+
+    def on_notification(self, incarnation: Incarnation, message: Message) -> None:
+        """The server has notified something, other than the progress of a pending request."""
+
+    def on_request(self, incarnation: Incarnation, message: Message) -> None:
+        """The server asks something; it has to be answered."""
+        incarnation.channel.refuse_unknown(message)
+
+    def offers(self) -> bytes:
+        """Return what a legacy session that begins now offers to be asked: ClientCapabilities as JSON."""
+        return b"{}"

@@ -1,0 +1,29 @@
+"""Runs one incarnation as a task of its own; what ends it concerns nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mcpd.errors import McpdError, ServerUnavailable, first_leaf
+
+from .around import Surroundings
+from .eras import unasked_era
+from .incarnation import Incarnation
+
+
+async def live(
+    one: Incarnation, around: Surroundings, project: str | None, ended: Callable[[McpdError | None], None]
+) -> None:
+    """Run it to its end, then call `ended` in a batch with the problem that it ended for, if it was one."""
+    problem: McpdError | None = None
+    try:
+        await one.run(around.expanded(one.server, project), unasked_era(around.eras, one.server))
+    except* McpdError as group:
+        problem = first_leaf(group)
+    # One of the three places that catch everything: a bug in one upstream costs that upstream.
+    except* Exception as group:  # noqa: BLE001
+        bug = repr(first_leaf(group))
+        problem = ServerUnavailable(f"mcpd failed to run server '{one.server.name}': {bug}")
+        around.note("crashed", one, problem=bug)
+    finally:
+        around.mover.batch(lambda: ended(problem))

@@ -6,12 +6,18 @@ value. Before 2025-06-18 there was none, and who sends it anyway means what came
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 from msgspec import Raw
 
 from mcpd.errors import ServerProtocol
 
 from . import rawjson
+from .jsonrpc import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The first revision that lets it be any JSON value; revisions are dates and compare as text.
 ANY_JSON_FROM = "2026-07-28"
@@ -32,6 +38,35 @@ def check_structured(structured: Raw, revision: str) -> None:
     """
     if structured and revision < ANY_JSON_FROM and (kind := rawjson.kind(structured)) != "an object":
         raise ServerProtocol(f"`structuredContent` of the result is {kind}, and must be an object in {revision}")
+
+
+def says(texts: Sequence[str], structured: Raw) -> bool:
+    """Whether texts say all that the structured content does, so that showing both would be showing it twice.
+
+    One of them is the same JSON, however laid out. Or it is an object of a single member, as servers wrap
+    a value that is no object, and they are its value: the one text, or in a list one by one.
+    """
+    if not texts:
+        return False
+    value = _only_value(structured)
+    wanted = {canonical(structured), canonical(value)} - {None}
+    plain = rawjson.string(value)
+    if any(text == plain or canonical(text.encode()) in wanted for text in texts):
+        return True
+    if rawjson.kind(value) != "an array":
+        return False
+    values = rawjson.elements(value, "a list")
+    return len(texts) == len(values) and all(map(_is, texts, values))
+
+
+def _only_value(structured: Raw) -> Raw:
+    """Return the value of an object's only member; empty for anything else."""
+    values = list(rawjson.members(structured, "it").values()) if rawjson.kind(structured) == "an object" else []
+    return values[0] if len(values) == 1 else ABSENT
+
+
+def _is(text: str, value: Raw) -> bool:
+    return text == rawjson.string(value) or canonical(text.encode()) == canonical(value) is not None
 
 
 def canonical(value: bytes | Raw) -> bytes | None:

@@ -143,20 +143,16 @@ def piece(shape: Shape, segment: Text, start: int, end: int) -> Raw:
 
 def omission(shape: Shape, atom: Atom, offset: int) -> Raw:
     """Return the text that stands for an atom that is larger than a page, and says how to get it."""
-    kind, mime = _labels(shape, atom)
-    omitted: dict[str, object] = {"offset": offset, "bytes": atom.size, "type": kind}
-    if mime:
-        omitted["mimeType"] = mime
-    name = f"{kind} {mime}".rstrip()
+    name = " ".join(_labels(shape, atom)).rstrip()
     text = f"[{name}, {atom.size} bytes, is not shown; to get it, fetch offset {offset} with max_bytes {atom.size}]"
-    return _instead(shape, atom, text, {"_meta": {"mcpd/omitted": omitted}})
+    return _instead(shape, atom, text, {"offset": offset})
 
 
 def not_kept(shape: Shape, atom: Atom) -> Text:
     """Return the text that stands for an atom that is larger than what is kept."""
     name = " ".join(_labels(shape, atom)).rstrip()
     text = f"[{name}, {atom.size} bytes, is more than is kept (limits.result_bytes)]"
-    return Text(_instead(shape, atom, "", {}), text.encode(), exact=False)
+    return Text(_instead(shape, atom, "", {"kept": False}), text.encode(), exact=False)
 
 
 def _continues(byte: int) -> bool:
@@ -183,15 +179,17 @@ def _with_text(shape: Shape, part: Raw, text: str, *, whole: bool) -> Raw:
     return Raw(msgspec.json.encode({**kept, "text": text}))
 
 
-def _instead(shape: Shape, atom: Atom, text: str, more: dict[str, object]) -> Raw:
-    """Return a part that stands for an atom."""
-    block: dict[str, object] = {"type": "text", "text": text, **more}
+def _instead(shape: Shape, atom: Atom, text: str, omitted: dict[str, object]) -> Raw:
+    """Return a part that stands for an atom, and says in its `_meta` what that is."""
+    kind, mime = _labels(shape, atom)
+    omitted = {**omitted, "bytes": atom.size, "type": kind} | ({"mimeType": mime} if mime else {})
+    said = {"text": text, "_meta": {"mcpd/omitted": omitted}}
     if shape == "call":
-        return Raw(msgspec.json.encode(block))
+        return Raw(msgspec.json.encode({"type": "text", **said}))
     seen = _look(atom.value, "a part")
     if shape == "read":
-        uri = seen.uri or Raw(b'""')
-        return Raw(msgspec.json.encode({"uri": uri, "mimeType": "text/plain", "text": text, **more}))
+        return Raw(msgspec.json.encode({"uri": seen.uri or Raw(b'""'), "mimeType": "text/plain", **said}))
+    block = {"type": "text", **said}
     return Raw(msgspec.json.encode({"role": seen.role or Raw(b'"user"'), "content": block}))
 
 

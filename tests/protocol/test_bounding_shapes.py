@@ -210,6 +210,8 @@ def test_what_is_kept_of_a_large_result_keeps_its_shape() -> None:
     (kept,) = views_of(shortened(split(read(blob(500)), "read"), 100), 1000)
     assert kept["contents"][0]["uri"] == "x:b"
     assert kept["contents"][0]["text"].endswith("is more than is kept (limits.result_bytes)]")
+    omitted = {"kept": False, "bytes": size_of(blob(500)), "type": "blob", "mimeType": "application/pdf"}
+    assert kept["contents"][0]["_meta"] == {"mcpd/omitted": omitted}
 
 
 def block_of(shape: Shape, part: dict[str, Any]) -> Any:

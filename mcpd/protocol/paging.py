@@ -105,7 +105,8 @@ def _short(item: Item | tuple[str, Raw]) -> Raw:
         ("description", DESCRIPTION_BYTES),
     ):
         if (text := rawjson.string(members.get(key, ABSENT))) is not None:
-            short[key] = _cut(text, max_bytes)
+            # What the item is asked for by must be whole, however long.
+            short[key] = text if text == name else _cut(text, max_bytes)
     short["descriptorOmitted"] = True
     return Raw(msgspec.json.encode(short))
 

@@ -123,6 +123,16 @@ def test_a_short_descriptor_of_a_resource_keeps_its_uri() -> None:
     assert as_sent(found)["items"] == [{"name": "A", "uri": "file:///a", "descriptorOmitted": True}]
 
 
+@pytest.mark.parametrize("key", ["name", "uri", "uriTemplate"])
+def test_a_short_descriptor_can_be_asked_for_by_what_it_says(key: str) -> None:
+    name = "é" * (NAME_BYTES // 2)
+    descriptor = json.dumps({"title": "T", key: name, "x": "y" * 70_000}).encode()
+
+    found = page([(name, Raw(descriptor))])
+
+    assert as_sent(found)["items"][0][key] == name
+
+
 def test_the_longest_descriptor_of_a_page_leaves_room_for_the_envelope() -> None:
     for size in range(65_200, 65_600, 7):
         found = page([tool("a", x="y" * (size - 22))])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mcpd_client.cli.content import describe, text_of
+from mcpd_client.cli.content import blocks_of, describe, reading_of
 from mcpd_client.cli.options import Command
-from mcpd_client.cli.render import clean, print_note, print_out, terminal_columns
+from mcpd_client.cli.render import clean, clean_line, print_note, print_out, terminal_columns
 from mcpd_client.cli.session import open_client
 from mcpd_client.errors import UsageError
 from mcpd_client.sync import view_of
@@ -27,7 +27,7 @@ def _fetch(options: Namespace) -> int:
     params: dict[str, Any] = {"handle": options.handle}
     for key in ("offset", "max_bytes"):
         if (text := getattr(options, key)) is not None:
-            params[key] = _number(key, text)
+            params[key] = byte_count(key, text)
     if options.all:
         params.setdefault("offset", 0)
     with open_client(options) as client:
@@ -43,7 +43,12 @@ def _fetch(options: Namespace) -> int:
     return 0
 
 
-def _number(key: str, text: str) -> int:
+def byte_count(key: str, text: str) -> int:
+    """Return the value of an option that takes a number of bytes.
+
+    Raises:
+        UsageError: it is none.
+    """
     if not text.isdecimal():
         raise UsageError(f"--{key.replace('_', '-')} takes a number of bytes, not {text!r}")
     return int(text)
@@ -51,14 +56,33 @@ def _number(key: str, text: str) -> int:
 
 def _part(result: Mapping[str, Any]) -> str:
     """Return the text of one part; what is not text is named on stderr instead."""
-    for item in result.get("content", []):
+    for item in blocks_of(result):
         if (note := describe(item)) is not None:
-            print_note(note)
-    text = text_of(result)
+            print_note(clean_line(note))
+    text = reading_of(result)
     if terminal_columns(1) is None:
         return text
     text = clean(text)
     return text if text.endswith("\n") or not text else f"{text}\n"
+
+
+def cut_note(view: Mapping[str, Any]) -> str | None:
+    """Return what to say about a first view that does not show all; None if it does.
+
+    Args:
+        view: what the result says about itself, as `view_of` returns it.
+    """
+    if not view.get("truncated"):
+        return None
+    size, handle, offset = view.get("bytes"), view.get("handle"), view.get("nextOffset")
+    shown = f"shown {view.get('shown')} of {size} bytes"
+    if not handle:
+        return f"{shown}; the rest is not kept: try again with --max-bytes {size}"
+    # Without a next part only items are missing that were too large to be shown at all.
+    where = f"--max-bytes {size}" if offset is None else f"--offset {offset}"
+    kept = view.get("kept")
+    warning = f"\nwarning: only the first {kept} bytes are kept (limits.result_bytes)" if kept else ""
+    return f"{shown}; the next part: mcpd fetch {clean_line(str(handle))} {where}{warning}"
 
 
 def _print_rest(handle: str, view: Mapping[str, Any], *, asked: bool) -> None:

@@ -30,6 +30,12 @@ COMMANDS = {
     "tools": ("tools", "list the tools of all servers or of one, or explain one tool"),
     "call": ("tools", "call a tool and print what it returns"),
     "fetch": ("fetch", "print a part of a result that was cut"),
+    "resources": ("lists", "list the resources of all servers or of one, or explain one resource"),
+    "templates": ("lists", "list the templates of resources"),
+    "read": ("read", "read a resource"),
+    "prompts": ("lists", "list the prompts of all servers or of one, or explain one prompt"),
+    "prompt": ("prompts", "print the messages of a prompt"),
+    "complete": ("prompts", "list what an argument of a prompt or a template can be"),
     "config": ("config", "find, check or show the configuration"),
     "rpc": ("more", "send one request over the socket and print its raw result"),
     "demo": ("more", "show commands to try"),
@@ -41,6 +47,7 @@ GROUPS = {
     "daemon": ("up", "down", "reload", "status", "logs", "daemon"),
     "servers": ("ls", "get", "start", "stop", "restart"),
     "tools": ("tools", "call", "fetch"),
+    "resources and prompts": ("resources", "templates", "read", "prompts", "prompt", "complete"),
     "more": ("config", "rpc", "demo", "demo-server", "version", "help"),
 }
 

@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from mcpd_client.cli.content import Attachment, attachments, text_of, write_new
+from mcpd_client.cli.content import Attachment, attachments, reading_of, text_of, write_new
 from mcpd_client.cli.render import clean, print_note, print_out, terminal_columns
 from mcpd_client.cli.tools import ask_daemon
 from mcpd_client.errors import ClientError, RemoteProtocolError, UsageError
@@ -29,7 +29,7 @@ def call_and_save(options: Namespace, argv: Sequence[str], files: Mapping[str, s
         raise UsageError(f"--save needs a directory, and {options.save} is none")
     as_json = "--json" in argv
     if options.output not in (None, "-"):
-        _check_writable(options.output)
+        check_writable(options.output)
     status, out, err = ask_daemon(options, [argv[0], *_own_options(argv), *argv[1:]], files)
     if status != 0:
         return print_answer(status, out, err)
@@ -45,7 +45,7 @@ def call_and_save(options: Namespace, argv: Sequence[str], files: Mapping[str, s
     return print_answer(0, "", err)
 
 
-def _check_writable(path: str) -> None:
+def check_writable(path: str) -> None:
     """Refuse a file that cannot be written before the call, not after it."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
@@ -68,7 +68,7 @@ def _decode(text: str) -> Mapping[str, Any]:
 
 
 def _for_reading(result: Mapping[str, Any]) -> str:
-    text = text_of(result)
+    text = reading_of(result)
     if terminal_columns(1) is None or not text:
         return text
     return clean(text).rstrip("\n") + "\n"
@@ -79,6 +79,15 @@ def _write_output(path: str, result: Mapping[str, Any]) -> None:
     if len(found) > 1:
         raise UsageError(f"the result has {len(found)} files, and -o names one", hint="use --save DIR instead")
     content = found[0].content if found else text_of(result).encode("utf-8", "replace")
+    write_output(path, content)
+
+
+def write_output(path: str, content: bytes) -> None:
+    """Write to a file, or for `-` to stdout.
+
+    Raises:
+        ClientError: the file cannot be written.
+    """
     if path == "-":
         write_bytes(1, content)
         return

@@ -1,8 +1,8 @@
 """The result of a tool as `mcpd call` prints it.
 
 Text is printed as it is, nothing around it. What is no text has a line that says so; structured content
-is shown where there is no text. On a terminal, and only there, text loses what a terminal would obey.
-With `--json` the result goes out untouched.
+follows, unless the text says the same. On a terminal, and only there, text loses what a terminal would
+obey. With `--json` the result goes out untouched.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mcpd.downstream.cli.failures import EXIT_TOOL, EXIT_UNEXPECTED, for_people,
 from mcpd.downstream.cli.text import Output, clean, one_line, with_newline
 from mcpd.protocol import rawjson
 from mcpd.protocol.jsonrpc import ABSENT
+from mcpd.protocol.structured import says
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,8 +82,10 @@ def call_output(result: bytes | Raw, command: CallCommand, columns: int | None) 
 def _body(seen: _Result) -> str:
     blocks = rawjson.elements(seen.content or b"[]", "`content` of the result")
     texts = [block_text(block) for block in blocks]
-    if seen.structuredContent and not any(is_text(block) and text for block, text in zip(blocks, texts, strict=True)):
-        texts.append(_pretty(seen.structuredContent))
+    if seen.structuredContent:
+        said = [text for block, text in zip(blocks, texts, strict=True) if text and is_text(block)]
+        if not says(said, seen.structuredContent):
+            texts.append(_pretty(seen.structuredContent))
     return joined(texts)
 
 

@@ -115,18 +115,85 @@ def test_unknown_blocks_take_one_line():
     )
 
 
-def test_structured_content_is_shown_where_there_is_no_text():
+def test_structured_content_keeps_its_numbers():
     shown = b'{"content":[],"structuredContent":{"n":12345678901234567890123,"f":1.0,"a":[1]}}'
 
     assert printed(shown).stdout == '{\n  "n": 12345678901234567890123,\n  "f": 1.0,\n  "a": [\n    1\n  ]\n}\n'
-    assert printed({"structuredContent": {"a": 1}}).stdout == '{\n  "a": 1\n}\n'
-    assert printed({**text(""), "structuredContent": 5}).stdout == "5\n"
-    assert printed({**text("a"), "structuredContent": {"a": 1}}).stdout == "a\n"
-    assert (
-        printed({"content": [{"type": "resource", "resource": {"text": "a"}}], "structuredContent": 1}).stdout == "a\n"
-    )
-    assert printed({"content": [{"type": "x"}], "structuredContent": [1]}).stdout == '{"type": "x"}\n[\n  1\n]\n'
+
+
+STRUCTURED = {"n": 1, "s": "é", "a": [1.5, True]}
+PRETTY = '{\n  "n": 1,\n  "s": "é",\n  "a": [\n    1.5,\n    true\n  ]\n}\n'
+
+
+def test_structured_content_without_content_is_printed():
+    for content in ({}, {"content": []}, text(""), text("", "")):
+        assert printed({**content, "structuredContent": STRUCTURED}).stdout == PRETTY
+    assert printed({"content": [], "structuredContent": 5}).stdout == "5\n"
+    assert printed({"content": [], "structuredContent": {"result": []}}).stdout == '{\n  "result": []\n}\n'
     assert printed({"content": [], "structuredContent": None}).stdout == ""
+
+
+def test_text_and_structured_content_that_say_different_things_are_both_printed():
+    assert printed({**text("two rows"), "structuredContent": STRUCTURED}).stdout == f"two rows\n{PRETTY}"
+    assert printed({"content": [{"type": "x"}], "structuredContent": [1]}).stdout == '{"type": "x"}\n[\n  1\n]\n'
+    resource = {"type": "resource", "resource": {"text": "a"}}
+    assert printed({"content": [resource], "structuredContent": 1}).stdout == "a\n1\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        json.dumps(STRUCTURED),
+        json.dumps(STRUCTURED, indent=4),
+        json.dumps(STRUCTURED, sort_keys=True, separators=(",", ":")),
+        json.dumps(dict(reversed(STRUCTURED.items())), ensure_ascii=False, indent="\t"),
+    ],
+)
+def test_text_that_is_the_structured_content_is_not_printed_twice(said):
+    assert printed({**text(said), "structuredContent": STRUCTURED}).stdout == f"{said}\n"
+    assert printed({**text("two rows", said), "structuredContent": STRUCTURED}).stdout == f"two rows\n{said}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "structured"),
+    [
+        ("[1]", b"[1.0]"),
+        ('{"n":12345678901234567890123,"m":0}', b'{"n":12345678901234567890124,"m":0}'),
+        ('{"n":9007199254740993,"m":0}', b'{"n":9007199254740992,"m":0}'),
+        ('{"t":1,"m":0}', b'{"t":true,"m":0}'),
+        ("[1,2]", b"[2,1]"),
+    ],
+)
+def test_text_that_is_almost_the_structured_content_does_not_stand_for_it(said, structured):
+    content = json.dumps([{"type": "text", "text": said}]).encode()
+
+    out = printed(b'{"content":%b,"structuredContent":%b}' % (content, structured)).stdout
+
+    assert out.startswith(f"{said}\n")
+    assert out.removeprefix(f"{said}\n").translate({32: None, 10: None}) == structured.decode()
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured"),
+    [
+        (["3"], {"sum": 3}),
+        (["hello"], {"result": "hello"}),
+        (['"hello"'], {"result": "hello"}),
+        (["[1, 2]"], {"result": [1, 2]}),
+        (["a", '{"b": 1}'], {"result": ["a", {"b": 1}]}),
+    ],
+)
+def test_a_value_that_a_server_has_wrapped_is_not_printed_twice(texts, structured):
+    assert printed({**text(*texts), "structuredContent": structured}).stdout == "".join(f"{one}\n" for one in texts)
+
+
+def test_pictures_beside_structured_content_are_kept():
+    picture = {"type": "image", "data": encoded(GIF), "mimeType": "image/gif"}
+    line = "[image/gif 3x5 13 bytes: use --save DIR or -o FILE]\n"
+    said = {"type": "text", "text": json.dumps(STRUCTURED)}
+
+    assert printed({"content": [picture], "structuredContent": STRUCTURED}).stdout == line + PRETTY
+    assert printed({"content": [said, picture], "structuredContent": STRUCTURED}).stdout == f"{said['text']}\n{line}"
 
 
 def test_a_tools_error_is_a_result_with_its_own_exit_code():

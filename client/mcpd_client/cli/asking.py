@@ -1,0 +1,111 @@
+"""What `read`, `prompt` and `complete` share: the request to a server, and why it may have been refused."""
+
+from __future__ import annotations
+
+import os
+
+from mcpd_client.cli.fetch import cut_note
+from mcpd_client.cli.lists import KINDS, all_items, arguments_of
+from mcpd_client.cli.progress import ProgressLine
+from mcpd_client.cli.render import print_note
+from mcpd_client.errors import EXIT_TOOL, ClientError, RequestFailed, UsageError
+from mcpd_client.sync import GRACE_SECONDS, view_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from mcpd_client.connection import Reply
+    from mcpd_client.sync import Client
+
+# What a server answers for what it does not have: "resource not found" of the older revisions, invalid params.
+NOT_FOUND = (-32002, -32602)
+
+
+def ask(client: Client, method: str, params: Mapping[str, Any], options: Namespace) -> Reply:
+    """Send a request that a server answers; its progress is shown on a terminal.
+
+    Raises:
+        ClientError: it failed.
+    """
+    wait_seconds = None
+    if options.timeout is not None:
+        params = {**params, "timeout": options.timeout}
+        # The daemon keeps the deadline; this limit is for a daemon that does not.
+        wait_seconds = options.timeout + GRACE_SECONDS
+    progress = None
+    if os.isatty(2) and not options.quiet and not options.json:
+        progress = ProgressLine()
+        params = {**params, "_meta": {"progressToken": 1}}
+    try:
+        return client.request_reply(method, params, timeout=wait_seconds, on_notification=progress)
+    finally:
+        if progress is not None:
+            progress.clear()
+
+
+def explain(client: Client, error: RequestFailed, kind: str, server: str, name: str) -> None:
+    """Add to a server's own refusal what its list says about it: near names, or that there is none.
+
+    Args:
+        client: to ask for the list with.
+        error: changed in place; one of the daemon's says all that there is to say.
+        kind: `resources` or `prompts`.
+        server: who refused.
+        name: what was asked for.
+    """
+    if error.kind or error.code not in NOT_FOUND:
+        return
+    from difflib import get_close_matches
+
+    error.server = server
+    try:
+        items = all_items(client, kind, server)
+    except ClientError:
+        return
+    key = KINDS[kind].key
+    named = [item for item in items if item.get(key) == name]
+    if named:
+        error.reason = error.reason or _needed(named[0])
+        return
+    error.exit_code = EXIT_TOOL
+    near = get_close_matches(name, [str(item.get(key)) for item in items], 3, 0.5)
+    error.hint = f"did you mean {', '.join(near)}?" if near else f"mcpd {kind} {server}"
+
+
+def _needed(prompt: Mapping[str, Any]) -> str | None:
+    needed = [str(each.get("name")) for each in arguments_of(prompt) if each.get("required") is True]
+    return f"it needs {', '.join(needed)}" if needed else None
+
+
+def pairs(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the values of `k=v` and `k=@FILE`, all of them text.
+
+    Raises:
+        UsageError: one is neither, or is there twice, or a file cannot be read.
+    """
+    from mcpd_client.cli.tools import read_files
+
+    files = read_files(arguments)
+    found: dict[str, str] = {}
+    for argument in arguments:
+        key, sign, value = argument.partition("=")
+        if not sign or not key or key.endswith(":"):
+            raise UsageError(f"an argument is k=v or k=@FILE, and its value a text, not {argument!r}")
+        if key in found:
+            raise UsageError(f"the argument {key!r} is there twice")
+        if value.startswith("@@"):
+            value = value[1:]
+        elif value.startswith("@"):
+            value = files[value[1:]]
+        found[key] = value
+    return found
+
+
+def note_cut(result: Mapping[str, Any], options: Namespace) -> None:
+    """Say on stderr how to get what a result does not show."""
+    note = cut_note(view_of(result))
+    if note is not None and not options.quiet:
+        print_note(note)

@@ -11,6 +11,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
+from mcpd.protocol.bounding import Shape
 from mcpd.protocol.jsonrpc import ABSENT
 
 # The view that a client gets unless it asks for another.
@@ -29,9 +30,9 @@ class Request(Struct, gc=False, kw_only=True):
     meta: dict[str, Raw] | None = msgspec.field(name="_meta", default=None)
 
     method: ClassVar[bytes] = b""
-    # What errors call it, and how its result is cut.
+    # What errors call it, and how its result is cut; None: it is short by its specification.
     noun: ClassVar[str] = ""
-    shape: ClassVar[str] = ""
+    shape: ClassVar[Shape | None] = None
 
     @property
     def what(self) -> str:
@@ -54,7 +55,7 @@ class ToolRequest(Request):
 
     method: ClassVar[bytes] = b'"tools/call"'
     noun: ClassVar[str] = "tool"
-    shape: ClassVar[str] = "call"
+    shape: ClassVar[Shape | None] = "call"
 
     @property
     def what(self) -> str:
@@ -77,7 +78,7 @@ class ReadRequest(Request):
 
     method: ClassVar[bytes] = b'"resources/read"'
     noun: ClassVar[str] = "resource"
-    shape: ClassVar[str] = "read"
+    shape: ClassVar[Shape | None] = "read"
 
     @property
     def what(self) -> str:
@@ -97,7 +98,7 @@ class PromptRequest(Request):
 
     method: ClassVar[bytes] = b'"prompts/get"'
     noun: ClassVar[str] = "prompt"
-    shape: ClassVar[str] = "prompt"
+    shape: ClassVar[Shape | None] = "prompt"
 
     @property
     def what(self) -> str:
@@ -121,7 +122,6 @@ class CompleteRequest(Request):
 
     method: ClassVar[bytes] = b'"completion/complete"'
     noun: ClassVar[str] = "completion"
-    shape: ClassVar[str] = "complete"
 
     @property
     def what(self) -> str:

@@ -17,8 +17,8 @@ from mcpd.protocol import jsonrpc
 from mcpd.timers import Timers
 
 from .connection import Connection
-from .visitor import may_connect, peer_of
 from .control import Control
+from .visitor import may_connect, peer_of
 
 MAX_CONNECTIONS = 1024
 # Descriptors that clients are never given: servers are started, files read and modules loaded with them.

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from . import rawjson
+from .jsonrpc import ABSENT
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 
@@ -68,44 +69,46 @@ NOTHING = Capabilities()
 
 
 class _Elicitation(Struct):
-    form: Raw | None = None
-    url: Raw | None = None
+    form: Raw = ABSENT
+    url: Raw = ABSENT
 
 
 class _Sampling(Struct):
-    tools: Raw | None = None
-    context: Raw | None = None
+    tools: Raw = ABSENT
+    context: Raw = ABSENT
 
 
 class _Declared(Struct):
-    elicitation: Raw | None = None
-    sampling: Raw | None = None
-    roots: Raw | None = None
+    elicitation: Raw = ABSENT
+    sampling: Raw = ABSENT
+    roots: Raw = ABSENT
 
 
-def read(raw: Raw | bytes | None) -> Capabilities:
+def read(raw: Raw | bytes) -> Capabilities:
     """Return what a ClientCapabilities object says; what is malformed declares nothing."""
-    if not raw:
-        return NOTHING
     try:
-        found = msgspec.json.decode(raw, type=_Declared)
-        asks = found.elicitation and msgspec.json.decode(found.elicitation, type=_Elicitation | None)
-        samples = found.sampling and msgspec.json.decode(found.sampling, type=_Sampling | None)
+        found = msgspec.json.decode(raw or b"{}", type=_Declared)
+        asks = msgspec.json.decode(found.elicitation, type=_Elicitation) if _is_set(found.elicitation) else None
+        samples = msgspec.json.decode(found.sampling, type=_Sampling) if _is_set(found.sampling) else None
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return NOTHING
     return Capabilities(
-        form=bool(asks and (asks.form is not None or asks.url is None)),
-        url=bool(asks and asks.url is not None),
-        sampling=bool(samples),
-        sampling_tools=bool(samples and samples.tools is not None),
-        sampling_context=bool(samples and samples.context is not None),
-        roots=bool(found.roots and bytes(found.roots) != b"null"),
+        form=asks is not None and (_is_set(asks.form) or not _is_set(asks.url)),
+        url=asks is not None and _is_set(asks.url),
+        sampling=samples is not None,
+        sampling_tools=samples is not None and _is_set(samples.tools),
+        sampling_context=samples is not None and _is_set(samples.context),
+        roots=_is_set(found.roots),
     )
 
 
+def _is_set(member: Raw) -> bool:
+    return bytes(member) not in (b"", b"null")
+
+
 class _Asked(Struct):
-    mode: Raw = Raw(b"")
-    tools: Raw = Raw(b"")
+    mode: Raw = ABSENT
+    tools: Raw = ABSENT
 
 
 def mode_of(params: Raw) -> str:
@@ -118,6 +121,6 @@ def mode_of(params: Raw) -> str:
 
 def _wants_tools(params: Raw) -> bool:
     try:
-        return bytes(msgspec.json.decode(params, type=_Asked).tools) not in (b"", b"null")
+        return _is_set(msgspec.json.decode(params, type=_Asked).tools)
     except (msgspec.MsgspecError, RecursionError):
         return False

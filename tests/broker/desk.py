@@ -9,14 +9,14 @@ from typing import Any
 import trio
 from msgspec import Raw
 
-from mcpd.broker.broker import Broker
 from mcpd.broker.asking import Question
+from mcpd.broker.broker import Broker
 from mcpd.broker.call import Call
 from mcpd.broker.parties import Parts
 from mcpd.broker.requests import Request, ToolRequest
 from mcpd.broker.results import ResultStore
 from mcpd.broker.scopes import Seeker
-from mcpd.config.model import Config
+from mcpd.config.model import Config, Limits
 from mcpd.protocol.capabilities import NOTHING, Capabilities
 from tests.upstream.fakes import NEVER_SECONDS, Script, World, server
 
@@ -125,6 +125,11 @@ class Desk:
         client = Client(self, key)
         client.seeker = Seeker(key, project)
         return client
+
+    @staticmethod
+    def limits(**settings: Any) -> Limits:
+        """Return limits of an entry."""
+        return Limits(**settings)
 
     @property
     def outcomes(self) -> dict[str, int]:

@@ -156,7 +156,7 @@ async def test_who_waits_while_the_era_is_unknown_shares_a_failed_start(world: W
 
 
 async def test_a_call_that_queues_moves_with_those_that_wait(world: World, autojump_clock: MockClock) -> None:
-    desk = Desk(world, {**LEGACY, "initialize": after(1, LEGACY["initialize"])}, limits=server().limits.__class__(in_flight=1))  # type: ignore[arg-type]
+    desk = Desk(world, {**LEGACY, "initialize": after(1, LEGACY["initialize"])}, limits=Desk.limits(in_flight=1))
     one, two = desk.client("one", "/one"), desk.client("two", "/two")
     calls = [(one, one.call("a")), (two, two.call("b")), (one, one.call("c")), (two, two.call("d"))]
 

@@ -32,7 +32,8 @@ CONFIG_AT_WORK = {"config.load", "config.expand", "config.command"}
 CONFIG_TYPES = {"Launch"}
 
 PURE = (
-    "protocol/*", "upstream/lifecycle.py", "broker/limits.py", "broker/results.py", "broker/ranking.py", "downstream/cli/*",
+    "protocol/*", "upstream/lifecycle.py", "downstream/cli/*",
+    "broker/limits.py", "broker/ranking.py", "broker/results.py",
     "config/redact.py", "config/diff.py", "config/model.py", "config/rules.py", "config/schema.py",
 )  # fmt: skip
 IMPURE = {"trio", "socket", "os", "time", "random", "logging", "structlog"}

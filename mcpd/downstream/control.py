@@ -28,6 +28,7 @@ from . import rows
 from .commands import Commands
 from .connection import Connection, Hello, may_connect
 from .lists import ListParams, Lists
+from .searching import Search, SearchParams
 from .tail import LogParams, Tail
 
 FEATURES = ("cli", "logs", "fetch", "progress", "cancel")
@@ -151,6 +152,7 @@ class Control:
             "mcpd/shutdown": (_decoder(Nothing), self._do_shutdown),
             "mcpd/logs": (_decoder(LogParams), self._logs),
             "mcpd/cli": (_decoder(CliParams), self._cli),
+            "mcpd/search": (_decoder(SearchParams), Search(broker).handle),
             "ping": (_decoder(Nothing), lambda connection, request_id, _: connection.answer(request_id, {})),
             **{f"mcpd/{kind}": (decode, self._lister(kind)) for kind, decode in kinds.items()},
         }

@@ -149,10 +149,11 @@ class Broker:
         config: what is in force.
         places: by name, in the order of the configuration.
         followers: get the name of a server and a line of its stderr.
+        events: what has happened lately.
     """
 
     def __init__(self, config: Config, around: Surroundings, store: ResultStore) -> None:
-        self._around, self._store, self.followers = around, store, around.followers
+        self._around, self._store, self.followers, self.events = around, store, around.followers, around.events
         self.config = config
         self.places: dict[str, Place] = {}
         self._leaving: set[Place] = set()

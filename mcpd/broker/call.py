@@ -300,6 +300,21 @@ class Call(Exchange):
         # Its deadline may keep this alive for a while; what it carried is not kept with it.
         self.request.arguments, self.frame = Raw(b"{}"), b""
         self._place.timers.died()
-        self._place.slot.outcomes[outcome] += 1
+        slot = self._place.slot
+        slot.outcomes[outcome] += 1
+        if slot.events.followed:
+            self._tell(outcome)
         if self._phase is PLACED:
             self._place.release(self._client.key)
+
+    def _tell(self, outcome: str) -> None:
+        slot = self._place.slot
+        slot.events.tell(
+            "call",
+            slot.server.name,
+            tool=self.tool,
+            outcome=outcome,
+            seconds=round(trio.current_time() - self._latest + slot.server.timeout.max_seconds, 4),
+            client=self._client.key,
+            incarnation=self.incarnation or None,
+        )

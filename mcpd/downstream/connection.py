@@ -206,6 +206,11 @@ class Connection:
         if self._stream.out_bytes < HIGH_WATER_BYTES:
             self.send(jsonrpc.notification(method, msgspec.json.encode(params)))
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a notification would be sent now."""
+        return self._stream.out_bytes < HIGH_WATER_BYTES
+
     def wake(self) -> None:
         """Let a task run that was woken in a batch."""
         self._mover.leave = True

@@ -27,6 +27,7 @@ from mcpd.protocol import bounding, jsonrpc
 from . import rows
 from .commands import Commands
 from .connection import Connection, Hello, may_connect
+from .events import EventParams, Watch
 from .lists import ListParams, Lists
 from .searching import Search, SearchParams
 from .tail import LogParams, Tail
@@ -152,6 +153,7 @@ class Control:
             "mcpd/shutdown": (_decoder(Nothing), self._do_shutdown),
             "mcpd/logs": (_decoder(LogParams), self._logs),
             "mcpd/cli": (_decoder(CliParams), self._cli),
+            "mcpd/events": (_decoder(EventParams), Watch(broker).handle),
             "mcpd/search": (_decoder(SearchParams), Search(broker).handle),
             "ping": (_decoder(Nothing), lambda connection, request_id, _: connection.answer(request_id, {})),
             **{f"mcpd/{kind}": (decode, self._lister(kind)) for kind, decode in kinds.items()},

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
 from mcpd.errors import McpdError, ServerUnavailable, final
+from mcpd.events import Events
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 
 from . import channel
 from .crowd import Crowd
+from .lifecycle import State
 from .stdio import Owner, Ring
+
+if TYPE_CHECKING:
+    from .supervisor import Slot
 
 
 class Log(Protocol):
@@ -95,6 +100,7 @@ class Surroundings:
     crowd: Crowd
     # Get the name of a server and a line of its stderr.
     followers: set[Callable[[str, str], None]] = field(default_factory=set)
+    events: Events = field(default_factory=Events)
 
     def expanded(self, server: Server) -> Launch:
         """Return what to start.
@@ -109,6 +115,20 @@ class Surroundings:
             if isinstance(problem, ServerUnavailable):
                 problem.message = f"server '{server.name}' could not be started: {problem.message}"
             raise final(problem) from None
+
+    def moved(self, slot: Slot, *, leaving: bool) -> None:
+        """Tell that the state of a slot has changed; one that is `leaving` has no part in its server any more."""
+        current = slot.current
+        self.events.tell(
+            "state",
+            slot.server.name,
+            state=slot.state.value,
+            reason=None if slot.problem is None else slot.problem.message,
+            incarnation=slot.incarnations + (slot.state is State.STARTING),  # the one that is about to begin
+            pid=None if current is None else current.pid,
+            scope=slot.server.scope,
+            leaving=leaving or None,
+        )
 
     def note(self, event: str, run: Run, **facts: object) -> None:
         """Log what happened to an incarnation."""

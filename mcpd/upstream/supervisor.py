@@ -35,6 +35,7 @@ class Slot:
     Attributes:
         state: moved by `_fire` only.
         problem: why it is not ready, if it should be.
+        events: where what happens is told.
         idle: notes when it is used.
         latest: the newest incarnation, also when it has ended: its stderr is still of interest.
         outcomes: of all calls: done, failed, not_sent, unknown.
@@ -42,7 +43,7 @@ class Slot:
     """
 
     def __init__(self, server: Server, around: Surroundings) -> None:
-        self.server, self._around = server, around
+        self.server, self._around, self.events = server, around, around.events
         self.state = State.STOPPED
         self.problem: McpdError | None = None
         self.since = trio.current_time()
@@ -125,7 +126,6 @@ class Slot:
         Raises:
             McpdError: The start failed, or it is being stopped.
         """
-        name = self.server.name
         if self.state is State.STOPPING:
             raise self._stopping()
         if self._closed is not None:
@@ -137,7 +137,7 @@ class Slot:
         while self.state is State.STARTING:
             await self._changed.wait()
         if self.state is not State.READY:
-            raise self.problem or Stopping(f"server '{name}' was stopped", server=name)
+            raise self.problem or Stopping(f"server '{self.server.name}' was stopped", server=self.server.name)
 
     async def stop(self) -> None:
         """Drain and end everything of it; return when nothing is left. Idempotent."""
@@ -145,8 +145,7 @@ class Slot:
         await self.closed()
 
     def _stopping(self) -> Stopping:
-        name = self.server.name
-        return Stopping(f"server '{name}' is being stopped", server=name, may_have_run=False)
+        return Stopping(f"server '{self.server.name}' is being stopped", server=self.server.name, may_have_run=False)
 
     async def ready(self) -> Session:
         """Wait until it is ready, starting it as a call does.
@@ -339,6 +338,7 @@ class Slot:
         self.idle.rest()
         self._retry.rest()
         self._signal()
+        self._around.moved(self, leaving=self._closed is not None)
 
     def wake(self) -> None:
         """Let a task run that was woken in a batch."""

@@ -52,12 +52,12 @@ class Line:
     """A client: what it is told, decoded.
 
     Attributes:
-        full: whether it does not read.
+        has_room: whether it reads.
         notes: the notifications it was sent, as (method, params).
     """
 
     def __init__(self) -> None:
-        self.full = False
+        self.has_room = True
         self.notes: list[tuple[str, Any]] = []
         self.results: list[Any] = []
         self.followers: list[Callable[[], None]] = []
@@ -69,10 +69,9 @@ class Line:
     def answer(self, request_id: bytes, result: object) -> None:
         self.results.append(decoded(result))
 
-    def notify(self, method: str, params: object) -> bool:
-        if not self.full:
-            self.notes.append((method, decoded(params)))
-        return not self.full
+    def notify(self, method: str, params: object) -> None:
+        assert self.has_room
+        self.notes.append((method, decoded(params)))
 
     async def result(self) -> Any:
         """Do the work that was started, and return its result."""

@@ -30,6 +30,7 @@ from mcpd.config.expand import launch
 from mcpd.config.load import load
 from mcpd.config.model import Config
 from mcpd.downstream.control import Control
+from mcpd.downstream.events import tell_reload
 from mcpd.downstream.listener import Listener
 from mcpd.downstream.place import CannotListen, Place, PlaceLost, announce, home_of, unannounce
 from mcpd.logs import Log
@@ -163,6 +164,7 @@ class Daemon:
         if not config.unusable:
             self._config = config
         self._log.info("config.reloaded", **outcome)
+        tell_reload(self._broker, outcome)
         return outcome
 
     async def _open_log(self) -> None:
@@ -188,6 +190,7 @@ class Daemon:
         self._keep_place()
         self._store.expire(now)
         self._listener.drop_stalled(now)
+        self._broker.events.catch_up()
         self._control.counters["log_lines_lost"] = self._log.lost
         if self._control.connections or any(place.slot.in_flight for place in self._broker.places):
             self._idle_since = now

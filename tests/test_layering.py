@@ -17,12 +17,12 @@ LAYERS: dict[str, set[str]] = {
     # What comes before the event loop: the lock, and the guardian's start.
     "__main__": {"daemon", "downstream.place", "upstream.launch", "config", "logs"},
     "daemon": {"downstream", "broker", "upstream", "config", "logs", "guardian"} | MOVING,
-    "downstream": {"broker", "protocol", "config", "logs"} | MOVING,
+    "downstream": {"broker", "protocol", "config", "logs", "events"} | MOVING,
     "broker": {"upstream", "protocol", "config"} | MOVING,
-    "upstream": {"protocol", "config", "guardian"} | MOVING,
+    "upstream": {"protocol", "config", "guardian", "events"} | MOVING,
     "mover": {"stream"},
     "stream": {"mover"},  # as a type
-    **{name: set() for name in ("__init__", "protocol", "config", "timers", "logs", "errors", "demo", "guardian")},
+    **{name: set() for name in ("__init__", "protocol", "config", "timers", "logs", "events", "errors", "demo", "guardian")},
 }  # fmt: skip
 OPEN_TO_ALL = {"errors", "__version__"}
 STAND_ALONE = {"__init__", "errors", "demo", "guardian"}
@@ -32,7 +32,8 @@ CONFIG_AT_WORK = {"config.load", "config.expand", "config.command"}
 CONFIG_TYPES = {"Launch"}
 
 PURE = (
-    "protocol/*", "upstream/lifecycle.py", "broker/limits.py", "broker/results.py", "downstream/cli/*",
+    "protocol/*", "upstream/lifecycle.py", "downstream/cli/*",
+    "broker/limits.py", "broker/ranking.py", "broker/results.py",
     "config/redact.py", "config/diff.py", "config/model.py", "config/rules.py", "config/schema.py",
 )  # fmt: skip
 IMPURE = {"trio", "socket", "os", "time", "random", "logging", "structlog"}

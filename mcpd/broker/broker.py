@@ -26,10 +26,11 @@ class Broker:
         config: what is in force.
         upstreams: by name, in the order of the configuration.
         followers: get the name of a server and a line of its stderr.
+        events: what has happened lately.
     """
 
     def __init__(self, config: Config, around: Surroundings, store: ResultStore) -> None:
-        self._around, self._store, self.followers = around, store, around.followers
+        self._around, self._store, self.followers, self.events = around, store, around.followers, around.events
         self.config = config
         self.upstreams: dict[str, Upstream] = {}
         self._leaving: set[Place] = set()
@@ -226,7 +227,7 @@ class Broker:
         for place in (*self.places, *self._leaving):
             name = place.server.name
             problem = ShuttingDown("the daemon is stopping", server=name, may_have_run=False)
-            place.slot.close(problem, min(place.server.stop.drain_seconds, self.config.daemon.drain_seconds))
+            place.close(problem, min(place.server.stop.drain_seconds, self.config.daemon.drain_seconds))
 
     async def closed(self) -> None:
         """Wait until nothing of any upstream is left."""

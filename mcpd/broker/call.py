@@ -324,6 +324,21 @@ class Call(Exchange):
         self.request.drop()
         self.frame, self._inputs = b"", b""
         self._place.timers.died()
-        self._place.slot.outcomes[outcome] += 1
+        slot = self._place.slot
+        slot.outcomes[outcome] += 1
+        if slot.events.followed:
+            self._tell(outcome)
         if self._phase is PLACED:
             self._place.release(self)
+
+    def _tell(self, outcome: str) -> None:
+        slot = self._place.slot
+        slot.events.tell(
+            "call",
+            slot.server.name,
+            tool=self.what,
+            outcome=outcome,
+            seconds=round(trio.current_time() - self._latest + slot.server.timeout.max_seconds, 4),
+            client=self.client.key,
+            incarnation=self.incarnation or None,
+        )

@@ -28,6 +28,8 @@ from mcpd.protocol.session import Session
 from mcpd.upstream.channel import Awaited
 from mcpd.upstream.supervisor import Slot
 
+from .ranking import Index
+
 WALK_SECONDS = 30.0
 # Of a list whose server never says that it has changed.
 UNDECLARED_SECONDS = 60.0
@@ -58,6 +60,7 @@ class Listing:
     set_aside: list[str] = field(default_factory=list)
     names: dict[str, Raw] = field(default_factory=dict)
     tagged: list[Item] | None = None
+    index: Index | None = None
 
 
 class _Annotations(msgspec.Struct):

@@ -16,6 +16,7 @@ from mcpd.errors import Denied, McpdError, Overloaded, UnknownTool
 from mcpd.protocol import capabilities, jsonrpc
 from mcpd.protocol.capabilities import NOTHING, Capabilities
 from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.session import Session
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.incarnation import Incarnation
 from mcpd.upstream.lifecycle import State
@@ -40,6 +41,16 @@ EXPLAIN_SECONDS = 2.0
 OVERLOADED_RETRY_SECONDS = 1.0
 
 
+class Home:
+    """Who decides who shares a copy; this one lets everybody in."""
+
+    def learn(self, place: Place, era: str) -> None:
+        """Take note of what a copy speaks."""
+
+    def sort_out(self, place: Place) -> None:
+        """Send calls that do not belong to a copy where they do; nothing has been sent to it yet."""
+
+
 class Place(Observer):
     """One copy of an upstream.
 
@@ -48,7 +59,7 @@ class Place(Observer):
         project: the folder of the project that it works in, if it works in one's.
         clients: who has used it and is still connected, by key.
         served: how many clients ever have.
-        on_agreed: called when an incarnation is ready, before anything is sent to it.
+        home: who decides who shares what.
     """
 
     def __init__(
@@ -68,7 +79,8 @@ class Place(Observer):
         self.routing = Routing(self, self._note_question)
         self.clients: dict[Hashable, Client] = {}
         self.served = 0
-        self.on_agreed: Callable[[Place, Incarnation], None] = lambda place, incarnation: None
+        self.home = Home()
+        self._leaving = False
         self._freed: list[Call] = []
         self._passing = False
         self.slot.observer = self
@@ -82,6 +94,11 @@ class Place(Observer):
     def is_stopped(self) -> bool:
         """Whether nothing of it runs, nor is to run."""
         return self.slot.state is State.STOPPED
+
+    def close(self, problem: McpdError, drain_seconds: float | None = None) -> None:
+        """Begin its last stop: nothing is accepted any more, but refused with `problem`. Idempotent."""
+        self._leaving = True
+        self.slot.close(problem, drain_seconds)
 
     def move(self, project: str | None) -> None:
         """Let its next incarnation work in another project's folder."""
@@ -219,6 +236,7 @@ class Place(Observer):
 
     def _note_question(self, method: str, client: Asked) -> None:
         self._around.log.info("upstream.asked", upstream=self.name, method=method, client=client.key)
+        self.slot.events.tell("question", self.name, kind=method, client=client.key, action="asked")
 
     # -- what the slot reports -------------------------------------------------------------------
 
@@ -234,9 +252,28 @@ class Place(Observer):
         roots = self.roots is not None or (offered.roots and self.scope.kind == "client")
         return msgspec.structs.replace(offered, form=offered.form or can_route, roots=roots).to_json()
 
-    def on_ready(self, incarnation: Incarnation) -> None:
+    def on_state(self) -> None:
+        """Tell that the state has changed; what is leaving has no part in its server any more."""
+        slot = self.slot
+        slot.events.tell(
+            "state",
+            self.name,
+            state=slot.state.value,
+            reason=None if slot.problem is None else slot.problem.message,
+            incarnation=slot.incarnations + (slot.state is State.STARTING),  # the one that is about to begin
+            pid=None if slot.current is None else slot.current.pid,
+            scope=self.scope.kind,
+            project=self.project,
+            leaving=self._leaving or None,
+        )
+
+    def on_session(self, session: Session) -> None:
         """Let the upstream decide who shares it, now that its era is known."""
-        self.on_agreed(self, incarnation)
+        self.home.learn(self, session.era)
+
+    def on_ready(self, incarnation: Incarnation) -> None:
+        """Send away who does not belong here."""
+        self.home.sort_out(self)
 
     def on_end(self, incarnation: Incarnation) -> None:
         """Take back what it has asked."""

@@ -13,10 +13,9 @@ from mcpd.errors import McpdError, Stopping
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.channel import Exchange
 from mcpd.upstream.eras import known_era
-from mcpd.upstream.incarnation import Incarnation
 
 from .call import Call
-from .place import Place
+from .place import Home, Place
 from .results import ResultStore
 from .scopes import NOBODY, UNDECIDED, Scope, Seeker, follows_project, kind_of, scope_of
 
@@ -26,7 +25,7 @@ MAX_STOPPED = 32
 MAX_TURNS = 3
 
 
-class Upstream:
+class Upstream(Home):
     """One configured upstream.
 
     Attributes:
@@ -67,7 +66,7 @@ class Upstream:
         if scope.kind == "user":
             project = None
         place = Place(self.server, scope, project, self._around, self._store, self._paused)
-        place.on_agreed = self._on_agreed
+        place.home = self
         self.places[scope] = place
         self._prune()
         return place
@@ -82,27 +81,34 @@ class Upstream:
 
     # -- who belongs where -----------------------------------------------------------------------
 
-    def _on_agreed(self, place: Place, incarnation: Incarnation) -> None:
-        """Send away who does not belong to a place, now that the era is known."""
-        session = incarnation.session
-        if session is None or self.places.get(place.scope) is not place:
-            return
-        self._learn(kind_of(self.server, session.era))
-        wanted = place.scope if place.scope.kind == "client" else scope_of(self._kind, Seeker(None, place.project))
-        if wanted != place.scope:
-            if wanted in self.places or (wanted.kind == "user" and place.project and follows_project(self.server)):
-                self._abandon(place)  # it runs in one project's folder, and everybody is to share it
-                return
+    def learn(self, place: Place, era: str) -> None:
+        """Take note of what a copy speaks, and let it be shared by whom that allows."""
+        kind = kind_of(self.server, era)
+        if kind != self._kind:
+            # An upstream that speaks now this, now that, is not shared by all.
+            self._turns += 1
+            self._kind = kind if self._turns <= MAX_TURNS else "project"
+        wanted = self._wanted(place)
+        if wanted not in self.places and self.places.get(place.scope) is place and not self._is_in_the_way(place, wanted):
             del self.places[place.scope]
             place.scope = wanted
             self.places[wanted] = place
-        self._send_away(place, lambda call: scope_of(self._kind, call.client.seeker) != place.scope)
 
-    def _learn(self, kind: str) -> None:
-        """Take note of what the era says; an upstream that speaks now this, now that, is not shared by all."""
-        if kind != self._kind:
-            self._turns += 1
-            self._kind = kind if self._turns <= MAX_TURNS else "project"
+    def _wanted(self, place: Place) -> Scope:
+        return place.scope if place.scope.kind == "client" else scope_of(self._kind, Seeker(None, place.project))
+
+    def _is_in_the_way(self, place: Place, wanted: Scope) -> bool:
+        """Whether it runs in one project's folder, and everybody is to share it."""
+        return wanted.kind == "user" and place.project is not None and follows_project(self.server)
+
+    def sort_out(self, place: Place) -> None:
+        """Send calls that do not belong to a copy where they do; a copy that is nobody's ends."""
+        if self.places.get(place.scope) is not place:
+            return
+        if self._wanted(place) == place.scope:
+            self._send_away(place, lambda call: scope_of(self._kind, call.client.seeker) != place.scope)
+        else:
+            self._abandon(place)
 
     def _abandon(self, place: Place) -> None:
         del self.places[place.scope]
@@ -113,7 +119,7 @@ class Upstream:
         """Let a place drain and end."""
         self.places = {scope: one for scope, one in self.places.items() if one is not place}
         self._leave(place)
-        place.slot.close(problem)
+        place.close(problem)
 
     def _send_away(self, place: Place, chosen: Callable[[Call], bool]) -> None:
         """Send calls that have not been sent yet to the places where they belong."""

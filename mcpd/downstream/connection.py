@@ -233,6 +233,11 @@ class Connection:
         """Tell the client that an answer is not wanted any more."""
         self.questions.withdraw(question, reason)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a notification would be sent now."""
+        return self._stream.out_bytes < HIGH_WATER_BYTES
+
     def wake(self) -> None:
         """Let a task run that was woken in a batch."""
         self._mover.leave = True

@@ -29,8 +29,10 @@ from . import rows
 from .calls import METHODS, Calls, FetchParams
 from .commands import CliParams, Commands
 from .connection import Connection
+from .events import EventParams, Watch
 from .lists import ListParams, Lists
 from .params import decoder, read_params
+from .searching import Search, SearchParams
 from .tail import LogParams, Tail
 from .visitor import Hello
 
@@ -99,6 +101,8 @@ class Control:
             "mcpd/cli": (decoder(CliParams), self._cli),
             "ping": (decoder(Nothing), lambda connection, request_id, _: connection.answer(request_id, {})),
             **{method: (decoder(kind), self._calls.sender(method)) for method, kind in METHODS.items()},
+            "mcpd/events": (decoder(EventParams), Watch(broker).handle),
+            "mcpd/search": (decoder(SearchParams), Search(broker).handle),
             **{f"mcpd/{kind}": (decode, self._lister(kind)) for kind, decode in kinds.items()},
         }
 

@@ -11,6 +11,7 @@ import trio
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
 from mcpd.errors import McpdError, ServerUnavailable, final
+from mcpd.events import Events
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 
@@ -86,6 +87,7 @@ class Surroundings:
     crowd: Crowd
     # Get the name of a server and a line of its stderr.
     followers: set[Callable[[str, str], None]] = field(default_factory=set)
+    events: Events = field(default_factory=Events)
 
     def expanded(self, server: Server, project: str | None = None) -> Launch:
         """Return what to start, for a project's folder if it is one's.

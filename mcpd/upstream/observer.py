@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.session import Session
 
 from .incarnation import Incarnation
 
@@ -13,8 +14,11 @@ class Observer:
     def on_state(self) -> None:
         """The state of the slot has changed."""
 
+    def on_session(self, session: Session) -> None:
+        """A session is agreed; the slot is about to be ready."""
+
     def on_ready(self, incarnation: Incarnation) -> None:
-        """A session is agreed, and nothing has been sent over it yet."""
+        """It is ready, and nothing that has waited was sent to it yet."""
 
     def on_end(self, incarnation: Incarnation) -> None:
         """Nothing of an incarnation is left."""

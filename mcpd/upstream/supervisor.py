@@ -37,6 +37,7 @@ class Slot:
     Attributes:
         state: moved by `_fire` only.
         problem: why it is not ready, if it should be.
+        events: where what happens is told.
         idle: notes when it is used.
         latest: the newest incarnation, also when it has ended: its stderr is still of interest.
         outcomes: of all calls: done, failed, not_sent, unknown.
@@ -44,7 +45,7 @@ class Slot:
     """
 
     def __init__(self, server: Server, around: Surroundings, project: str | None = None) -> None:
-        self.server, self.project, self._around = server, project, around
+        self.server, self.project, self._around, self.events = server, project, around, around.events
         self.observer = Observer()
         self.state = State.STOPPED
         self.problem: McpdError | None = None
@@ -131,7 +132,6 @@ class Slot:
         Raises:
             McpdError: The start failed, or it is being stopped.
         """
-        name = self.server.name
         if self.state is State.STOPPING:
             raise self._stopping()
         if self._closed is not None:
@@ -143,7 +143,7 @@ class Slot:
         while self.state is State.STARTING:
             await self._changed.wait()
         if self.state is not State.READY:
-            raise self.problem or Stopping(f"server '{name}' was stopped", server=name)
+            raise self.problem or Stopping(f"server '{self.server.name}' was stopped", server=self.server.name)
 
     async def stop(self) -> None:
         """Drain and end everything of it; return when nothing is left. Idempotent."""
@@ -151,8 +151,7 @@ class Slot:
         await self.closed()
 
     def _stopping(self) -> Stopping:
-        name = self.server.name
-        return Stopping(f"server '{name}' is being stopped", server=name, may_have_run=False)
+        return Stopping(f"server '{self.server.name}' is being stopped", server=self.server.name, may_have_run=False)
 
     async def ready(self) -> Session:
         """Wait until it is ready, starting it as a call does.
@@ -244,6 +243,7 @@ class Slot:
         if incarnation is not self.current or session is None or self.state is not State.STARTING:
             return
         self.problem, self._ready_at = None, trio.current_time()
+        self.observer.on_session(session)
         self._fire(Event.NEGOTIATED)
         remember(self._around.eras, self.server, session.era, costly=incarnation.costly_probe)
         self._around.note("ready", incarnation, pid=incarnation.pid, era=session.era, revision=session.revision)

@@ -158,6 +158,8 @@ FIGURES = (
     _flat("flat_tools_cli", "tools", "cpu_cli.thousand_tools", "cpu_cli.ten_tools", "10 tools"),
     _flat("flat_catalog_1", "tools", "cpu_1.thousand_tools", "cpu_1.not_listed", "catalog not loaded"),
     _flat("flat_catalog_64", "tools", "cpu_64.thousand_tools", "cpu_64.not_listed", "catalog not loaded"),
+    Figure("search", "search", "ms", "search.mcpd", below=10.0),
+    Figure("search_first", "search", "ms", "search_first.mcpd", below=50.0),
     Figure("spawn", "guardian", "ms", "spawn.mcpd", "spawn.popen", "bare Popen"),
     Figure("spawn_extra", "guardian", "ms", "spawn_extra.mcpd", below=3.0),
     Figure("memory_guardian", "guardian", "MiB", "memory_guardian.mcpd", below=12.0),

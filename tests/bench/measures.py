@@ -13,6 +13,7 @@ import adapters
 import load
 import machine
 import neighbours
+from load import Lines
 from programs import Mcpd, Rig, imported_by, tool_count
 
 # Where a sample goes: its series, and the value.
@@ -157,8 +158,21 @@ def tools(rig: Rig, note: Note) -> None:
         _compare(daemons, note)
 
 
+def search(rig: Rig, note: Note) -> None:
+    """A search that every one of a thousand tools matches: the first one, which indexes their list, and more."""
+    with rig.running(mcpd=("mcpd", rig.tools(MANY_TOOLS))) as daemons, ExitStack() as stack:
+        mcpd = daemons["mcpd"]
+        if (found := tool_count(mcpd, "s0")) != MANY_TOOLS:
+            raise RuntimeError(f"{found} tools were listed, not {MANY_TOOLS}")
+        conn = Lines(path=str(mcpd.socket), initialize=False).open()
+        stack.callback(conn.close)
+        for shot in range(SHOTS + 1):
+            note("search.mcpd" if shot else "search_first.mcpd", _search(conn))
+
+
 GROUPS: Mapping[str, Callable[[Rig, Note], None]] = {
     "calls": calls, "cli": cli, "cold": cold, "ten": ten, "blob": blob, "servers": servers, "tools": tools,
+    "search": search,
     **neighbours.GROUPS,
 }  # fmt: skip
 
@@ -243,6 +257,17 @@ def _fetch(conn: load.Conn, least_bytes: int) -> float:
     taken = _ms_since(begin)
     if size < least_bytes:
         raise RuntimeError(f"only {size} bytes came back")
+    return taken
+
+
+def _search(conn: Lines) -> float:
+    """Return the milliseconds of a search that finds all tools."""
+    body = conn.body("mcpd/search", {"query": "give the value of a tool back unchanged", "limit": 10})
+    begin = time.perf_counter()
+    answer = conn.ask(body)
+    taken = _ms_since(begin)
+    if b'"total":%d' % MANY_TOOLS not in answer:
+        raise RuntimeError(f"unexpected answer: {answer[:200]!r}")
     return taken
 
 

@@ -56,3 +56,18 @@ def test_a_daemon_that_cannot_start_tells_why(home: Path, monkeypatch: pytest.Mo
         f"  others may write to the folder {folder} | run: chmod go-w {folder}\n"
         f"  see {home}/.local/state/mcpd/daemon.log\n"
     )
+
+
+def test_what_a_search_finds_can_be_called_and_who_follows_is_told(daemon: object, capfd: Capture) -> None:
+    assert main(["search", "two", "numbers", "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)["items"][0]
+    events: list[dict[str, object]] = []
+
+    with Client() as watcher, Client() as caller:
+        rows = watcher.request("mcpd/events", {"follow": True})["servers"]
+        caller.call(found["server"], found["name"], {"a": 1, "b": 2})
+        watcher.request("ping", on_notification=lambda _, event: events.append(event))
+
+    assert [(row["name"], row["state"]) for row in rows] == [("demo", "ready")]
+    (event,) = events
+    assert (event["event"], event["server"], event["tool"], event["outcome"]) == ("call", "demo", "add", "done")

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from mcpd.broker.catalog import KINDS, Listing
+from mcpd.broker.scopes import Seeker
 from mcpd.downstream.lists import ListParams, Lists
 from mcpd.errors import BadRequest, UnknownTool
 from mcpd.protocol.paging import Walk
@@ -41,15 +42,15 @@ PLACE = SimpleNamespace(server=SimpleNamespace(name="files"), catalog=Shelf())
 class OneServer:
     """A broker with one server."""
 
-    places = {"files": PLACE}  # noqa: RUF012
+    upstreams = places = {"files": PLACE}  # noqa: RUF012
 
-    def resolve(self, name: str) -> Any:
+    async def settled(self, name: str, seeker: Seeker) -> Any:
         return self.places[name]
 
 
 async def page(kind: str, **params: Any) -> Any:
     lists = Lists(OneServer())  # type: ignore[arg-type]
-    return json.loads(msgspec.json.encode(await lists.page(kind, ListParams(**params))))
+    return json.loads(msgspec.json.encode(await lists.page(kind, ListParams(**params), Seeker(1))))
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_noise_is_survived(shared_world: World, neighbour: Wire) -> None:
 
 METHODS = (
     "hello", "servers", "tools", "prompts", "resources", "templates", "call", "fetch",
-    "start", "stop", "status", "logs", "cli", "search", "read",
+    "start", "stop", "status", "logs", "events", "cli", "search", "read",
 )  # fmt: skip
 VALUES: tuple[Any, ...] = (
     None,

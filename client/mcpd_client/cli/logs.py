@@ -25,10 +25,11 @@ def format_log_line(line: Mapping[str, Any], *, style: Style, columns: int | Non
     moment = str(line.get("time", ""))
     if columns is None:
         return f"{moment} {server}: {text}\n"
-    return f"{style.paint(_time_of_day(moment), 'dim')} {style.paint(clean(server), 'bold')}: {clean(text)}\n"
+    return f"{style.paint(time_of_day(moment), 'dim')} {style.paint(clean(server), 'bold')}: {clean(text)}\n"
 
 
-def _time_of_day(moment: str) -> str:
+def time_of_day(moment: str) -> str:
+    """Return the local time of day of a moment in ISO 8601; what is no moment stays what it is."""
     try:
         return datetime.datetime.fromisoformat(moment).astimezone().strftime("%H:%M:%S")
     except ValueError:

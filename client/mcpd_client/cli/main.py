@@ -22,6 +22,7 @@ COMMANDS = {
     "reload": ("daemon", "read the configuration again"),
     "status": ("status", "show the daemon and its servers, or one server with its last log lines"),
     "logs": ("logs", "show what servers and the daemon wrote to their logs"),
+    "events": ("events", "show what has happened to servers, and what happens now"),
     "ls": ("servers", "list the servers"),
     "get": ("servers", "show one server"),
     "start": ("servers", "start servers"),
@@ -29,6 +30,7 @@ COMMANDS = {
     "restart": ("servers", "stop servers and start them again"),
     "tools": ("tools", "list the tools of all servers or of one, or explain one tool"),
     "call": ("tools", "call a tool and print what it returns"),
+    "search": ("search", "find tools by a few words"),
     "fetch": ("fetch", "print a part of a result that was cut"),
     "resources": ("lists", "list the resources of all servers or of one, or explain one resource"),
     "templates": ("lists", "list the templates of resources"),
@@ -44,9 +46,9 @@ COMMANDS = {
     "help": ("more", "explain a command"),
 }
 GROUPS = {
-    "daemon": ("up", "down", "reload", "status", "logs", "daemon"),
+    "daemon": ("up", "down", "reload", "status", "logs", "events", "daemon"),
     "servers": ("ls", "get", "start", "stop", "restart"),
-    "tools": ("tools", "call", "fetch"),
+    "tools": ("tools", "search", "call", "fetch"),
     "resources and prompts": ("resources", "templates", "read", "prompts", "prompt", "complete"),
     "more": ("config", "rpc", "demo", "demo-server", "version", "help"),
 }

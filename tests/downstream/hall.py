@@ -1,0 +1,89 @@
+"""A broker over several scripted servers, told apart by name, and a client that asks it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import trio
+
+from mcpd.broker.broker import Broker
+from mcpd.broker.place import Place
+from mcpd.broker.results import ResultStore
+from mcpd.broker.scopes import Seeker
+from mcpd.config.expand import Launch
+from mcpd.config.model import Config, Server
+from tests.upstream.fakes import FakeServer, Script, World
+
+
+class Hall(World):
+    """What surrounds the slots of several servers.
+
+    Attributes:
+        broker: over all of them.
+        by_name: the script of each server.
+    """
+
+    def __init__(self, nursery: trio.Nursery, by_name: Mapping[str, Script | Exception], **settings: Any) -> None:
+        super().__init__(nursery)
+        self.by_name, self.settings = dict(by_name), settings
+        self.broker = Broker(self.config(*by_name), self.around, ResultStore())
+
+    def config(self, *names: str, **changed: Mapping[str, Any]) -> Config:
+        """Return a configuration of these servers; `changed` are settings of some of them."""
+        servers = {
+            name: Server(name=name, command="/fake", **{**self.settings, **changed.get(name, {})}) for name in names
+        }
+        return Config(path="config.toml", servers=servers)
+
+    def place(self, name: str) -> Place:
+        """The copy that the tests' client gets."""
+        return self.broker.resolve(name, Seeker("line"))
+
+    def _launch(self, server: Server, project: str | None) -> Launch:
+        return Launch(argv=(server.name,), env={}, cwd="/", secrets=frozenset())
+
+    async def _spawn(self, mover: Any, timers: Any, owner: Any, ring: Any, launch: Launch, *rest: Any) -> FakeServer:
+        script = self.by_name[launch.argv[0]]
+        self.spawns += 1
+        if isinstance(script, Exception):
+            raise script
+        self.servers.append(FakeServer(self, owner, ring, script))
+        return self.servers[-1]
+
+
+class Line:
+    """A client: what it is told, decoded.
+
+    Attributes:
+        has_room: whether it reads.
+        notes: the notifications it was sent, as (method, params).
+    """
+
+    def __init__(self) -> None:
+        self.has_room, self.seeker = True, Seeker("line")
+        self.notes: list[tuple[str, Any]] = []
+        self.results: list[Any] = []
+        self.followers: list[Callable[[], None]] = []
+        self._work: Callable[[], Awaitable[object]] | None = None
+
+    def start(self, request_id: bytes, work: Callable[[], Awaitable[object]]) -> None:
+        self._work = work
+
+    def answer(self, request_id: bytes, result: object) -> None:
+        self.results.append(decoded(result))
+
+    def notify(self, method: str, params: object) -> None:
+        assert self.has_room
+        self.notes.append((method, decoded(params)))
+
+    async def result(self) -> Any:
+        """Do the work that was started, and return its result."""
+        assert self._work is not None
+        return decoded(await self._work())
+
+
+def decoded(value: object) -> Any:
+    return json.loads(msgspec.json.encode(value))

@@ -32,7 +32,8 @@ CONFIG_AT_WORK = {"config.load", "config.expand", "config.command"}
 CONFIG_TYPES = {"Launch"}
 
 PURE = (
-    "protocol/*", "upstream/lifecycle.py", "broker/limits.py", "broker/results.py", "downstream/cli/*",
+    "protocol/*", "upstream/lifecycle.py", "broker/limits.py", "broker/results.py", "broker/listing.py",
+    "broker/pace.py", "broker/policy.py", "downstream/cli/*",
     "config/redact.py", "config/diff.py", "config/model.py", "config/rules.py", "config/schema.py",
 )  # fmt: skip
 IMPURE = {"trio", "socket", "os", "time", "random", "logging", "structlog"}
@@ -46,6 +47,7 @@ CONSTRUCTED = {
     "Listener",
     "Mover",
     "ResultStore",
+    "Shelf",
     "Surroundings",
     "Timers",
 }

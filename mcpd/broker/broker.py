@@ -19,6 +19,7 @@ from mcpd.upstream.supervisor import Slot
 
 from .call import Call, Client, Request
 from .catalog import Catalog, is_harmless
+from .keeping import Shelf, identity_of
 from .limits import Admission
 from .results import ResultStore
 
@@ -41,12 +42,13 @@ class Place:
     """
 
     def __init__(
-        self, server: Server, around: Surroundings, store: ResultStore, paused: Collection[Hashable]
+        self, server: Server, around: Surroundings, store: ResultStore, paused: Collection[Hashable], shelf: Shelf | None
     ) -> None:
         self.server, self.timers, self.store, self._around = server, around.timers, store, around
         self.slot = Slot(server, around)
         self.admission: Admission[Call] = Admission(server.limits.in_flight, paused=paused)
-        self.catalog = Catalog(self.slot, functools.partial(_start, around.nursery), server.tools)
+        start, identity = functools.partial(_start, around.nursery), functools.partial(identity_of, around, server)
+        self.catalog = Catalog(self.slot, start, server.tools, around.timers, shelf, identity)
         self.clients: set[Hashable] = set()
         self.served = 0
         self._freed: list[Hashable] = []
@@ -151,8 +153,8 @@ class Broker:
         followers: get the name of a server and a line of its stderr.
     """
 
-    def __init__(self, config: Config, around: Surroundings, store: ResultStore) -> None:
-        self._around, self._store, self.followers = around, store, around.followers
+    def __init__(self, config: Config, around: Surroundings, store: ResultStore, shelf: Shelf | None = None) -> None:
+        self._around, self._store, self._shelf, self.followers = around, store, shelf, around.followers
         self.config = config
         self.places: dict[str, Place] = {}
         self._leaving: set[Place] = set()
@@ -163,7 +165,7 @@ class Broker:
 
     def _add(self, server: Server) -> None:
         if server.enabled and server.transport == "stdio":
-            self.places[server.name] = Place(server, self._around, self._store, self._paused)
+            self.places[server.name] = Place(server, self._around, self._store, self._paused, self._shelf)
 
     # -- finding ---------------------------------------------------------------------------------
 
@@ -235,12 +237,11 @@ class Broker:
             ))  # fmt: skip
 
     async def _look_again(self, place: Place, call: Call) -> None:
-        """Refresh the list once before a tool that is not on it is refused."""
-        try:
-            listing, _ = await place.catalog.listing("tools", fresh=place.slot.session is not None)
-        except McpdError:
-            listing = None
-        known = listing is None or call.tool in listing.names or bool(listing.incomplete)
+        """Look for a tool once more before one that is not on the list is refused."""
+        known = True
+        with contextlib.suppress(McpdError):
+            found = await place.catalog.find(call.tool)
+            known = found.descriptor is not None or not found.certain
 
         def work() -> None:
             if call.over:

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from mcpd.broker.broker import Broker
 from mcpd.broker.call import Call, Parts, Request
+from mcpd.broker.keeping import Shelf
 from mcpd.broker.results import ResultStore
 from mcpd.config.model import Config
 from tests.upstream.fakes import NEVER_SECONDS, Script, World, server
@@ -74,11 +75,13 @@ class Client:
 class Desk:
     """The broker and what is around it."""
 
-    def __init__(self, world: World, *scripts: Script | Exception, **settings: Any) -> None:
+    def __init__(
+        self, world: World, *scripts: Script | Exception, shelf: Shelf | None = None, **settings: Any
+    ) -> None:
         self.world, self.store = world, ResultStore()
         world.scripts = list(scripts) or world.scripts
         entry = server(**settings)
-        self.broker = Broker(Config(path="config.toml", servers={"fake": entry}), world.around, self.store)
+        self.broker = Broker(Config(path="config.toml", servers={"fake": entry}), world.around, self.store, shelf)
         self.place = self.broker.places["fake"]
         self.slot, self.catalog = self.place.slot, self.place.catalog
 

@@ -42,10 +42,11 @@ class Shelved(Struct, kw_only=True, frozen=True):
     policy: Globs = EVERYTHING
 
 
-class _File(Shelved, kw_only=True, frozen=True):
+class _File(Struct):
     form: int
     identity: str
     kind: str
+    list: Shelved
 
 
 _read_file = msgspec.json.Decoder(_File).decode
@@ -156,21 +157,17 @@ class Shelf:
                 return None
             body = read(MAX_BYTES + 1)
             body.decode()  # what is in a `Raw` is not looked at, and is sent to clients as it is
-            shelved = _read_file(body)
+            file = _read_file(body)
         except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
             return None
-        good = (shelved.form, shelved.identity, shelved.kind) == (FORM, identity, kind) and shelved.revision > 0
-        return shelved if good and all(bytes(raw)[:1] == b"{" for _, raw in shelved.items) else None
+        if (file.form, file.identity, file.kind) != (FORM, identity, kind) or file.list.revision < 1:
+            return None
+        return file.list if all(bytes(raw)[:1] == b"{" for _, raw in file.list.items) else None
 
     def write(self, identity: str, kind: str, shelved: Shelved) -> None:
         """Write a file; a list that is too large has none."""
         path = self._path(identity, kind)
-        body = msgspec.json.encode(
-            _File(
-                form=FORM, identity=identity, kind=kind, revision=shelved.revision, items=shelved.items,
-                set_aside=shelved.set_aside, policy=shelved.policy,
-            )
-        )  # fmt: skip
+        body = msgspec.json.encode(_File(FORM, identity, kind, shelved))
         if len(body) > MAX_BYTES:
             _remove(path)  # an older one would be wrong
             return

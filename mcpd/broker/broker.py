@@ -47,7 +47,8 @@ class Place:
         self.server, self.timers, self.store, self._around = server, around.timers, store, around
         self.slot = Slot(server, around)
         self.admission: Admission[Call] = Admission(server.limits.in_flight, paused=paused)
-        start, identity = functools.partial(_start, around.nursery), functools.partial(identity_of, around, server)
+        start, expand = functools.partial(_start, around.nursery), functools.partial(around.expanded, server)
+        identity = functools.partial(identity_of, server, expand)
         self.catalog = Catalog(self.slot, start, server.tools, around.timers, shelf, identity)
         self.clients: set[Hashable] = set()
         self.served = 0

@@ -26,14 +26,15 @@ from .finder import Finder, Found
 from .keeping import Keeping, Shelf
 from .listing import KINDS, Listing, is_harmless, same
 from .pace import Pace
-from .policy import Policy
+from .policy import Policy, matches
 from .walking import fetch
 
-__all__ = ["KINDS", "Catalog", "Found", "Listing", "is_harmless"]
+__all__ = ["KINDS", "Catalog", "Found", "Listing", "is_harmless", "matches"]
 
 WALK_SECONDS = 30.0
 # Of a list whose server never says that it has changed.
 UNDECLARED_SECONDS = 60.0
+_CAPABILITIES = frozenset(names.capability for names in KINDS.values())
 
 
 class _Book:
@@ -64,7 +65,9 @@ class Catalog:
     """The lists of one slot.
 
     Attributes:
-        on_change: called once whenever a list that somebody has been told about is another one now.
+        on_change: called once whenever a list that somebody has been told about is another one now; by a
+            task, outside of any batch.
+        on_wanted: called with a kind of list when somebody asks for it for the first time.
         hears_changes: whether what a modern server notifies about a kind of list reaches us. A legacy
             server that declares `listChanged` is always heard.
         counts: what happened: notified, refetched, failed, searched.
@@ -90,6 +93,7 @@ class Catalog:
         identity: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.on_change: Callable[[str, Listing], None] = lambda kind, listing: None
+        self.on_wanted: Callable[[str], None] = lambda kind: None
         self.hears_changes: Callable[[str], bool] = lambda kind: False
         self.counts: Counter[str] = Counter()
         self._slot, self._start, self._timers = slot, start, timers
@@ -126,9 +130,15 @@ class Catalog:
 
     def on_notification(self, message: Message) -> None:
         """Take what a server notifies. Whether it had declared to do so does not matter."""
+        for capability in _CAPABILITIES:
+            if message.method == f"notifications/{capability}/list_changed":
+                self.list_changed(capability)
+
+    def list_changed(self, capability: str) -> None:
+        """Note that the server has changed its tools, prompts, or resources, which means the templates, too."""
+        self.counts["notified"] += 1
         for kind, names in KINDS.items():
-            if message.method == names.notification:
-                self.counts["notified"] += 1
+            if names.capability == capability:
                 self.changed(kind)
 
     def changed(self, kind: str) -> None:
@@ -159,7 +169,9 @@ class Catalog:
             McpdError: There is no list, and none can be had.
         """
         book = self._books[kind]
-        book.asked = True
+        if not book.asked:
+            book.asked = True
+            self.on_wanted(kind)
         try:
             return await self._listing(kind, book, fresh=fresh)
         finally:

@@ -13,9 +13,9 @@ from typing import Protocol
 import msgspec
 import trio
 
+from mcpd.config.expand import Launch
 from mcpd.config.model import Server
 from mcpd.errors import McpdError
-from mcpd.upstream.around import Surroundings
 
 from .listing import Listing
 from .policy import Policy
@@ -78,10 +78,10 @@ class Keeping:
         self._shelf.put(identity, kind, shelved)
 
 
-def identity_of(around: Surroundings, server: Server) -> str | None:
+def identity_of(server: Server, expand: Callable[[], Launch]) -> str | None:
     """Return the digest of all that makes a server list what it lists; None if it cannot be started now."""
     try:
-        launch = around.expanded(server)
+        launch = expand()
     except McpdError:
         return None
     # Of what every child gets, nothing makes another server; what the entry itself sets does.

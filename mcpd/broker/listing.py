@@ -18,16 +18,13 @@ class Kind(NamedTuple):
     method: str
     member: str
     capability: str
-    notification: str
 
-
-_RESOURCES_CHANGED = "notifications/resources/list_changed"
 
 KINDS = {
-    "tools": Kind("tools/list", "tools", "tools", "notifications/tools/list_changed"),
-    "prompts": Kind("prompts/list", "prompts", "prompts", "notifications/prompts/list_changed"),
-    "resources": Kind("resources/list", "resources", "resources", _RESOURCES_CHANGED),
-    "templates": Kind("resources/templates/list", "resourceTemplates", "resources", _RESOURCES_CHANGED),
+    "tools": Kind("tools/list", "tools", "tools"),
+    "prompts": Kind("prompts/list", "prompts", "prompts"),
+    "resources": Kind("resources/list", "resources", "resources"),
+    "templates": Kind("resources/templates/list", "resourceTemplates", "resources"),
 }
 
 

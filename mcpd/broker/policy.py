@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from msgspec import Raw
@@ -12,6 +13,11 @@ from mcpd.config.model import Tools
 EVERYTHING = (("*",), ())
 
 Globs = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def matches(globs: Iterable[str], name: str) -> bool:
+    """Whether a name fits one of the globs."""
+    return any(fnmatchcase(name, glob) for glob in globs)
 
 
 class Policy:
@@ -27,11 +33,7 @@ class Policy:
 
     def allows(self, tool: str) -> bool:
         """Whether a tool may be seen and called."""
-        if self._open:
-            return True
-        return any(fnmatchcase(tool, glob) for glob in self._allow) and not any(
-            fnmatchcase(tool, glob) for glob in self._deny
-        )
+        return self._open or (matches(self._allow, tool) and not matches(self._deny, tool))
 
     def seen(self, kind: str, whole: list[tuple[str, Raw]]) -> list[tuple[str, Raw]]:
         """Return what may be seen of a list; the list itself if that is all."""

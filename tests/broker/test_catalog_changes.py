@@ -281,10 +281,12 @@ async def test_an_incarnation_that_ends_on_the_question_leaves_the_old_list(
 
 
 async def test_only_what_is_asked_for_is_wanted(world: World, autojump_clock: MockClock) -> None:
-    desk = Desk(world, lists(tools("a"), initialize=INITIALIZED))
+    desk, asked = Desk(world, lists(tools("a"), initialize=INITIALIZED)), list[str]()
+    desk.catalog.on_wanted = asked.append
     assert desk.catalog.wanted == frozenset()
 
-    await names(desk)
-    await names(desk, "templates")
+    for kind in ("tools", "templates", "tools"):
+        await names(desk, kind)
 
     assert desk.catalog.wanted == {"tools", "templates"}
+    assert asked == ["tools", "templates"]

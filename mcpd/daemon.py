@@ -26,6 +26,7 @@ import trio
 
 from mcpd.broker.broker import Broker
 from mcpd.broker.results import ResultStore
+from mcpd.broker.shelf import Shelf
 from mcpd.config.expand import launch
 from mcpd.config.load import load
 from mcpd.config.model import Config
@@ -100,7 +101,8 @@ class Daemon:
             crowd=Crowd(self._timers),
             spawn=functools.partial(open_stdio, self._guard),
         )
-        self._broker = Broker(self._config, around, self._store)
+        self._shelf = Shelf(os.path.join(state_folder(), "catalogs"), self._timers, upstreams.start_soon)
+        self._broker = Broker(self._config, around, self._store, self._shelf)
         self._control = Control(
             broker=self._broker,
             store=self._store,
@@ -143,6 +145,7 @@ class Daemon:
             await self._listener.flushed()
         self._mover.batch(self._listener.drop_all)
         await self._guard.aclose()
+        self._shelf.close()
         self._place.leave()
         unannounce(os.environ)
         self._log.info("daemon.stopped")

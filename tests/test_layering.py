@@ -33,7 +33,8 @@ CONFIG_TYPES = {"Launch"}
 
 PURE = (
     "protocol/*", "upstream/lifecycle.py", "downstream/cli/*",
-    "broker/limits.py", "broker/ranking.py", "broker/results.py",
+    "broker/limits.py", "broker/listing.py", "broker/pace.py", "broker/policy.py", "broker/ranking.py", "broker/results.py",
+    "broker/scopes.py",
     "config/redact.py", "config/diff.py", "config/model.py", "config/rules.py", "config/schema.py",
 )  # fmt: skip
 IMPURE = {"trio", "socket", "os", "time", "random", "logging", "structlog"}
@@ -47,6 +48,7 @@ CONSTRUCTED = {
     "Listener",
     "Mover",
     "ResultStore",
+    "Shelf",
     "Surroundings",
     "Timers",
 }

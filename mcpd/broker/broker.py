@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Hashable, Iterator
 
 from mcpd.config.diff import diff
@@ -11,6 +12,7 @@ from mcpd.upstream.around import Surroundings
 from mcpd.upstream.supervisor import Slot
 
 from .call import Call
+from .keeping import Shelf
 from .parties import Client
 from .place import Place, nearest
 from .requests import Request, ToolRequest
@@ -29,8 +31,9 @@ class Broker:
         events: what has happened lately.
     """
 
-    def __init__(self, config: Config, around: Surroundings, store: ResultStore) -> None:
-        self._around, self._store, self.followers, self.events = around, store, around.followers, around.events
+    def __init__(self, config: Config, around: Surroundings, store: ResultStore, shelf: Shelf | None = None) -> None:
+        self._around, self._store, self._shelf = around, store, shelf
+        self.followers, self.events = around.followers, around.events
         self.config = config
         self.upstreams: dict[str, Upstream] = {}
         self._leaving: set[Place] = set()
@@ -41,7 +44,9 @@ class Broker:
 
     def _add(self, server: Server) -> None:
         if server.enabled and server.transport == "stdio":
-            self.upstreams[server.name] = Upstream(server, self._around, self._store, self._paused, self._bury_soon)
+            self.upstreams[server.name] = Upstream(
+                server, self._around, self._store, self._paused, self._bury_soon, self._shelf
+            )
 
     @property
     def places(self) -> Iterator[Place]:
@@ -137,12 +142,11 @@ class Broker:
             call.on_failure(place.overloaded())
 
     async def _look_again(self, place: Place, call: Call) -> None:
-        """Refresh the list once before a tool that is not on it is refused."""
-        try:
-            listing, _ = await place.catalog.listing("tools", fresh=place.slot.session is not None)
-        except McpdError:
-            listing = None
-        known = listing is None or call.what in listing.names or bool(listing.incomplete)
+        """Look for a tool once more before one that is not on the list is refused."""
+        known = True
+        with contextlib.suppress(McpdError):
+            found = await place.catalog.find(call.what)
+            known = found.descriptor is not None or not found.certain
 
         def work() -> None:
             if call.over:

@@ -1,239 +1,332 @@
 """What one upstream offers: tools, prompts, resources and templates, fetched once for all who ask.
 
-One walk serves every caller. A list stays good until the server says that it has changed, until a new
-incarnation, or for a while where the server does not say. When a walk fails, or is cut short by a
-limit, the list before it is kept and marked stale.
+One walk serves every caller. A list stays good as long as the server promised, until it says that the
+list has changed, until a new incarnation, or for a while where the server does not say. A change is
+fetched once, when it is announced, if anybody has ever asked for the list. When a walk fails, or is cut
+short by a limit, the list before it is kept and marked stale. Lists outlive the daemon on a shelf.
 
-Spec: pagination and list_changed of 2024-11-05 … 2026-07-28.
+Spec: list_changed of 2024-11-05 … 2026-07-28; caching hints of 2026-07-28.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from collections.abc import Callable
 
-import msgspec
 import trio
-from msgspec import Raw
 
 from mcpd.config.model import Tools
 from mcpd.errors import CallTimeout, McpdError, ServerProtocol
-from mcpd.protocol import jsonrpc
-from mcpd.protocol import session as sessions
-from mcpd.protocol.jsonrpc import ErrorView, Message
-from mcpd.protocol.paging import Item, Walk
+from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
-from mcpd.upstream.channel import Awaited
+from mcpd.timers import Timer, Timers
 from mcpd.upstream.supervisor import Slot
 
-from .ranking import Index
+from .finder import Finder, Found
+from .keeping import Keeping, Shelf
+from .listing import KINDS, Listing, is_harmless, same
+from .pace import Pace
+from .policy import Policy, matches
+from .walking import fetch
+
+__all__ = ["KINDS", "Catalog", "Found", "Listing", "is_harmless", "matches"]
 
 WALK_SECONDS = 30.0
 # Of a list whose server never says that it has changed.
 UNDECLARED_SECONDS = 60.0
-
-# Our word -> method, member of the result, capability, notification.
-KINDS = {
-    "tools": ("tools/list", "tools", "tools", "notifications/tools/list_changed"),
-    "prompts": ("prompts/list", "prompts", "prompts", "notifications/prompts/list_changed"),
-    "resources": ("resources/list", "resources", "resources", "notifications/resources/list_changed"),
-    "templates": ("resources/templates/list", "resourceTemplates", "resources", "notifications/resources/list_changed"),
-}
+_CAPABILITIES = frozenset(names.capability for names in KINDS.values())
 
 
-@dataclass
-class Listing:
-    """One list, as it was fetched.
+class _Book:
+    """What is known of one list, and how its fetching stands.
 
-    `change` counts the server's notifications before it was asked. `items` are (name, descriptor) in the server's order; `set_aside` names what was wrong with those
-    that are missing; `incomplete` says why the walk stopped early, if it did.
+    Attributes:
+        listing: what is at hand.
+        revision: the last one that was counted.
+        changes: how many changes have been noted.
+        problem: why the last walk did not bring a list.
+        asked: somebody has asked for it.
+        told: somebody has been answered, with a list or an error.
+        walk: set when the walk that is under way is over.
+        timer: of the next walk, while it is too soon for one.
     """
 
-    items: list[tuple[str, Raw]] = field(default_factory=list)
-    revision: int = 0
-    incarnation: int = 0
-    fetched_at: float = 0.0
-    change: int = 0
-    incomplete: str | None = None
-    set_aside: list[str] = field(default_factory=list)
-    names: dict[str, Raw] = field(default_factory=dict)
-    tagged: list[Item] | None = None
-    index: Index | None = None
-
-
-class _Annotations(msgspec.Struct):
-    readOnlyHint: bool = False
-    idempotentHint: bool = False
-
-
-class _Annotated(msgspec.Struct):
-    annotations: _Annotations | None = None
-
-
-def is_harmless(descriptor: Raw) -> bool:
-    """Whether a server says of a tool that running it twice is like running it once."""
-    try:
-        hints = msgspec.json.decode(descriptor, type=_Annotated).annotations
-    except (msgspec.MsgspecError, RecursionError):
-        return False
-    return hints is not None and (hints.readOnlyHint or hints.idempotentHint)
-
-
-def matches(globs: Iterable[str], name: str) -> bool:
-    """Whether a name fits one of the globs."""
-    return any(fnmatchcase(name, glob) for glob in globs)
+    def __init__(self) -> None:
+        self.listing: Listing | None = None
+        self.revision = self.changes = 0
+        self.problem: McpdError | None = None
+        self.asked = self.told = False
+        self.walk: trio.Event | None = None
+        self.timer: Timer | None = None
+        self.pace = Pace()
 
 
 class Catalog:
     """The lists of one slot.
 
+    Attributes:
+        on_change: called once whenever a list that somebody has been told about is another one now; by a
+            task, outside of any batch.
+        on_wanted: called with a kind of list when somebody asks for it for the first time.
+        hears_changes: whether what a modern server notifies about a kind of list reaches us. A legacy
+            server that declares `listChanged` is always heard.
+        counts: what happened: notified, refetched, failed, searched.
+        allows: whether the configuration lets a tool be seen and called.
+
     Args:
         slot: the upstream.
         start: runs a walk as a task of its own, so that no caller's leaving ends it for the others.
         policy: globs of tool names; applied to every list of tools.
+        timers: for the pauses between refetches.
+        shelf: where lists outlive the daemon, if anywhere.
+        identity: names all that the lists may depend on, the credential included; None for nothing that
+            may be kept.
     """
 
-    def __init__(self, slot: Slot, start: Callable[[Callable[[], object]], None], policy: Tools) -> None:
-        self._slot, self._start, self._policy = slot, start, policy
-        self._known: dict[str, Listing] = {}
-        self._walks: dict[str, trio.Event] = {}
-        self._failed: dict[str, McpdError] = {}
-        self._changes: Counter[str] = Counter()
-        self._revision = 0
-        self._open = policy.allow == ("*",) and not policy.deny
+    def __init__(
+        self,
+        slot: Slot,
+        start: Callable[[Callable[[], object]], None],
+        policy: Tools,
+        timers: Timers,
+        shelf: Shelf | None = None,
+        identity: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.on_change: Callable[[str, Listing], None] = lambda kind, listing: None
+        self.on_wanted: Callable[[str], None] = lambda kind: None
+        self.hears_changes: Callable[[str], bool] = lambda kind: False
+        self.counts: Counter[str] = Counter()
+        self._slot, self._start, self._timers = slot, start, timers
+        self._policy = Policy(policy)
+        self._keeping = Keeping(self._policy, shelf, identity)
+        self._books = {kind: _Book() for kind in KINDS}
+        self._finder = Finder(slot, start)
+        self._tools: Listing | None = None
+        self.allows = self._policy.allows
 
     @property
     def tools(self) -> Listing | None:
-        """The tools that are at hand, fresh or not."""
-        return self._known.get("tools")
+        """The tools as a run of the server listed them, fresh or not; what was on the shelf decides nothing."""
+        return self._tools
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The kinds of list that somebody has asked for: whose changes are worth hearing of."""
+        return frozenset(kind for kind, book in self._books.items() if book.asked)
 
     def failed(self, kind: str) -> bool:
         """Whether the last walk did not bring a list."""
-        return kind in self._failed
+        return self._books[kind].problem is not None
+
+    def problem(self, kind: str) -> McpdError | None:
+        """Return why the last walk did not bring a list."""
+        return self._books[kind].problem
 
     def known(self, kind: str) -> Listing | None:
         """Return what is at hand, fresh or not, without asking anybody."""
-        return self._known.get(kind)
+        return self._books[kind].listing
 
-    def allows(self, tool: str) -> bool:
-        """Whether the configuration lets a tool be seen and called; deny wins."""
-        if self._open:
-            return True
-        allow, deny = self._policy.allow, self._policy.deny
-        return matches(allow, tool) and not matches(deny, tool)
+    # -- what the server says --------------------------------------------------------------------
 
     def on_notification(self, message: Message) -> None:
-        """Note that a list has changed; it is fetched when somebody asks for it."""
-        for kind, (*_, notification) in KINDS.items():
-            if message.method == notification:
-                self._changes[kind] += 1
+        """Take what a server notifies. Whether it had declared to do so does not matter."""
+        for capability in _CAPABILITIES:
+            if message.method == f"notifications/{capability}/list_changed":
+                self.list_changed(capability)
+
+    def list_changed(self, capability: str) -> None:
+        """Note that the server has changed its tools, prompts, or resources, which means the templates, too."""
+        self.counts["notified"] += 1
+        for kind, names in KINDS.items():
+            if names.capability == capability:
+                self.changed(kind)
+
+    def changed(self, kind: str) -> None:
+        """Note that a list has changed, or may have while nobody could hear of it."""
+        book = self._books[kind]
+        book.changes += 1
+        if book.listing is not None:
+            book.listing.fresh_until = 0.0
+        if kind == "tools":
+            self._finder.forget()
+        self._refetch(kind)
+
+    def on_ready(self, session: Session) -> None:
+        """Fetch what has been asked for from an incarnation that has just become ready."""
+        for kind, book in self._books.items():
+            if book.listing is None or book.listing.incarnation != session.incarnation:
+                self._refetch(kind)
+
+    # -- asking ----------------------------------------------------------------------------------
 
     async def listing(self, kind: str, *, fresh: bool = False) -> tuple[Listing, bool]:
         """Return a list, and whether it is stale.
 
-        An upstream that is not running is started for it, unless a list of an earlier run is at hand.
+        While the server is not ready, a list that is at hand is answered at once. If it has not listed
+        anything yet in this run of the daemon, it is started, so that the next answer is fresh.
 
         Raises:
             McpdError: There is no list, and none can be had.
         """
-        found = self._known.get(kind)
-        if found is not None and not fresh:
+        book = self._books[kind]
+        if not book.asked:
+            book.asked = True
+            self.on_wanted(kind)
+        try:
+            return await self._listing(kind, book, fresh=fresh)
+        finally:
+            book.told = True
+
+    async def _listing(self, kind: str, book: _Book, *, fresh: bool) -> tuple[Listing, bool]:
+        if not fresh and (found := await self._recall(kind)) is not None:
             if self._slot.session is None:
+                if not found.incarnation and book.walk is None:
+                    self._begin(kind)
                 return found, True
             if self._good(kind, found):
                 return found, False
-        await self._walk(kind)
-        found = self._known.get(kind)
-        problem = self._failed.get(kind)
-        if found is None:
-            raise problem or ServerProtocol(f"there is no list of {kind}", server=self._slot.server.name)
-        return found, problem is not None
+        done = book.walk if book.walk is not None else self._begin(kind)
+        await done.wait()
+        if book.listing is None:
+            raise book.problem or ServerProtocol(f"there is no list of {kind}", server=self._slot.server.name)
+        return book.listing, book.problem is not None
+
+    async def find(self, tool: str) -> Found:
+        """Return the descriptor of one tool, asking the server for as little as it allows.
+
+        What has been fetched in the last minute is good enough, and a tool that is not on the list is
+        looked for once more.
+
+        Raises:
+            McpdError: The server cannot be had.
+        """
+        if not self.allows(tool):
+            return Found(None)
+        session, known = await self._slot.ready(), self._tools
+        if known is not None and tool in known.names and self._recent("tools", known):
+            return Found(known.names[tool])
+        self.counts["searched"] += session.searches_tools
+        if (found := await self._finder.find(tool, session)) is not None:
+            return found
+        began = trio.current_time()
+        listing, stale = await self.listing("tools")
+        if tool not in listing.names and listing.fetched_at < began:
+            listing, stale = await self.listing("tools", fresh=True)
+        return Found(listing.names.get(tool), not (stale or listing.incomplete or listing.set_aside))
 
     def _good(self, kind: str, found: Listing) -> bool:
+        """Whether a list can be answered without a question."""
         session = self._slot.session
-        if session is None or found.change != self._changes[kind] or found.incarnation != session.incarnation:
+        if session is None or not self._unchanged(kind, found, session):
             return False
-        capability = KINDS[kind][2]
-        return session.declares(capability, "listChanged") or (
-            trio.current_time() - found.fetched_at < UNDECLARED_SECONDS
-        )
+        now = trio.current_time()
+        if found.fresh_until > now:
+            return True
+        if session.declares(KINDS[kind].capability, "listChanged"):
+            return not session.modern or self.hears_changes(kind)
+        return not session.modern and now - found.fetched_at < UNDECLARED_SECONDS
 
-    async def _walk(self, kind: str) -> None:
-        """Join the walk that is under way, or begin one."""
-        done = self._walks.get(kind)
-        if done is None:
-            done = self._walks[kind] = trio.Event()
-            self._start(lambda: self._fetch(kind, done))
-        await done.wait()
+    def _recent(self, kind: str, found: Listing) -> bool:
+        """Whether a list is good enough to read a descriptor off it."""
+        session = self._slot.session
+        if session is None or not self._unchanged(kind, found, session):
+            return False
+        return trio.current_time() - found.fetched_at < UNDECLARED_SECONDS or self._good(kind, found)
 
-    async def _fetch(self, kind: str, done: trio.Event) -> None:
-        """Walk all pages and keep the outcome, whatever it is."""
-        self._failed.pop(kind, None)
-        name = self._slot.server.name
+    def _unchanged(self, kind: str, found: Listing, session: Session) -> bool:
+        return found.change == self._books[kind].changes and found.incarnation == session.incarnation
+
+    # -- fetching --------------------------------------------------------------------------------
+
+    def _refetch(self, kind: str) -> None:
+        """Fetch a list again that somebody has asked for; now, or when the pause is over.
+
+        While it is being fetched there is nothing to do: whoever does that looks again.
+        """
+        book = self._books[kind]
+        if not book.asked or book.walk is not None or book.timer is not None or self._slot.session is None:
+            return
+        now = trio.current_time()
+        left = book.pace.left(now)
+        if left > 0:
+            book.timer = self._timers.after(left, lambda: self._on_pause_over(kind))
+        else:
+            book.pace.began(now)
+            self.counts["refetched"] += 1
+            self._begin(kind, refetch=True)
+            self._slot.wake()
+
+    def _on_pause_over(self, kind: str) -> None:
+        book, session = self._books[kind], self._slot.session
+        book.timer = None
+        if session is not None and (book.listing is None or not self._unchanged(kind, book.listing, session)):
+            self._refetch(kind)
+
+    def _begin(self, kind: str, *, refetch: bool = False) -> trio.Event:
+        done = self._books[kind].walk = trio.Event()
+        self._start(lambda: self._fetch(kind, done, refetch=refetch))
+        return done
+
+    async def _fetch(self, kind: str, done: trio.Event, *, refetch: bool) -> None:
+        """Walk all pages and keep the outcome, whatever it is; then look whether it is old already."""
+        book, name = self._books[kind], self._slot.server.name
+        before, asked_at = book.revision, (book.changes, 0)
         try:
+            await self._recall(kind)
             session = await self._slot.ready()
+            asked_at = (book.changes, session.incarnation)
             with trio.move_on_after(WALK_SECONDS) as limit:
-                await self._fetch_all(kind, session)
+                found = await fetch(self._slot, kind, session)
             if limit.cancelled_caught:
                 why = f"server '{name}' did not list its {kind} within {WALK_SECONDS:g} s"
-                self._failed[kind] = CallTimeout(why, server=name)
+                raise CallTimeout(why, server=name)
+            found.change = asked_at[0]
+            self._take(kind, book, found)
+            book.problem = None
         except McpdError as problem:
-            self._failed[kind] = problem
+            self.counts["failed"] += 1
+            book.problem = problem
         finally:
-            del self._walks[kind]
+            book.walk = None
             done.set()
+        if refetch:
+            book.pace.ended(different=book.revision != before)
+        running = self._slot.session
+        if running is not None and (book.changes, running.incarnation) != asked_at:
+            self._refetch(kind)
 
-    async def _fetch_all(self, kind: str, session: Session) -> None:
-        method, member, capability, _ = KINDS[kind]
-        limits, name = self._slot.server.limits, self._slot.server.name
-        walk = Walk(member, limits.items, limits.pages)
-        found = Listing(incarnation=session.incarnation, change=self._changes[kind])
-        if kind != "tools" and not session.offers(capability):
-            self._keep(kind, found)
-            return
-        while (params := walk.request()) is not None:
-            answer = await self._ask(method, params)
-            if isinstance(answer, ErrorView):
-                if answer.code != jsonrpc.METHOD_NOT_FOUND or walk.items:
-                    raise ServerProtocol(f"server '{name}' refused {method}: {answer.message}", server=name)
-                break  # declared or not, it has none
-            try:
-                walk.accept(answer)
-            except ServerProtocol as problem:
-                problem.message = f"server '{name}': {problem.message}"
-                problem.server = name
-                raise
-        self._accept(kind, found, walk)
+    def _take(self, kind: str, book: _Book, found: Listing) -> None:
+        """Put a list in the place of the one before.
 
-    async def _ask(self, method: str, params: bytes) -> Raw | ErrorView:
-        exchange = Awaited(
-            method, lambda session: sessions.list_params(params, sessions.meta(session)), self._slot.wake
-        )
-        self._slot.submit(exchange)
-        try:
-            return await exchange.outcome()
-        except trio.Cancelled:
-            self._slot.give_up(exchange, "no longer needed")
-            raise
-
-    def _accept(self, kind: str, found: Listing, walk: Walk) -> None:
-        """Take the outcome of a walk; one that was cut short replaces nothing that was whole."""
-        name, before = self._slot.server.name, self._known.get(kind)
-        found.incomplete = walk.incomplete
-        found.set_aside = [f"{what}" for what in walk.set_aside]
-        if walk.incomplete and before is not None and not before.incomplete:
-            why = f"server '{name}' did not list all its {kind}: {walk.incomplete}"
-            self._failed[kind] = ServerProtocol(why, server=name)
-            return
-        found.items = [item for item in walk.items if kind != "tools" or self.allows(item[0])]
-        self._keep(kind, found)
-
-    def _keep(self, kind: str, found: Listing) -> None:
-        before = self._known.get(kind)
-        if before is None or [bytes(raw) for _, raw in before.items] != [bytes(raw) for _, raw in found.items]:
-            self._revision += 1
-        found.revision, found.fetched_at = self._revision, trio.current_time()
+        Raises:
+            ServerProtocol: It was cut short, and the one before was not.
+        """
+        name, before = self._slot.server.name, book.listing
+        if found.incomplete and before is not None and not before.incomplete:
+            raise ServerProtocol(f"server '{name}' did not list all its {kind}: {found.incomplete}", server=name)
+        found.items = self._policy.seen(kind, found.whole)
         found.names = dict(found.items)
-        self._known[kind] = found
+        found.fetched_at = trio.current_time()
+        different = before is None or not same(before.items, found.items)
+        if before is None or different:
+            book.revision += 1
+        else:  # the same bytes need not be there twice
+            found.items, found.names, found.tagged = before.items, before.names, before.tagged
+        found.revision = book.revision
+        book.listing = found
+        if kind == "tools":
+            self._tools = found
+        if not found.incomplete and (before is None or different or not same(before.whole, found.whole)):
+            self._keeping.keep(kind, found)
+        if different and book.told:
+            self.on_change(kind, found)
+
+    async def _recall(self, kind: str) -> Listing | None:
+        """Return what is at hand; the first time, look whether an earlier daemon has left something."""
+        book = self._books[kind]
+        kept = await self._keeping.recall(kind)
+        if kept is not None:
+            book.revision = max(book.revision, kept.revision)
+            if book.listing is None:
+                book.listing = kept
+        return book.listing

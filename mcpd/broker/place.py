@@ -26,6 +26,7 @@ from mcpd.upstream.supervisor import Slot
 from .asking import Asked, Input
 from .call import Call
 from .catalog import Catalog, is_harmless, matches
+from .keeping import Shelf, identity_of
 from .limits import Admission
 from .parties import Client
 from .requests import ToolRequest
@@ -70,12 +71,14 @@ class Place(Observer):
         around: Surroundings,
         store: ResultStore,
         paused: Collection[Hashable],
+        shelf: Shelf | None = None,
     ) -> None:
         self.server, self.scope, self.project = server, scope, project
         self.timers, self.store, self._around = around.timers, store, around
         self.slot = Slot(server, around, project)
         self.admission: Admission[Call] = Admission(server.limits.in_flight, paused=paused)
-        self.catalog = Catalog(self.slot, functools.partial(_start, around.nursery), server.tools)
+        start = functools.partial(_start, around.nursery)
+        self.catalog = Catalog(self.slot, start, server.tools, around.timers, shelf, self.identity)
         self.routing = Routing(self, self._note_question)
         self.clients: dict[Hashable, Client] = {}
         self.served = 0
@@ -94,6 +97,15 @@ class Place(Observer):
     def is_stopped(self) -> bool:
         """Whether nothing of it runs, nor is to run."""
         return self.slot.state is State.STOPPED
+
+    def identity(self) -> str | None:
+        """Return the digest of all that the server is, what it works in and its credentials included.
+
+        None while that is not known: who shares it is still open, or it cannot be started.
+        """
+        if self.scope.kind == "auto":
+            return None
+        return identity_of(self.server, functools.partial(self._around.expanded, self.server, self.project))
 
     def close(self, problem: McpdError, drain_seconds: float | None = None) -> None:
         """Begin its last stop: nothing is accepted any more, but refused with `problem`. Idempotent."""
@@ -272,8 +284,10 @@ class Place(Observer):
         self.home.learn(self, session.era)
 
     def on_ready(self, incarnation: Incarnation) -> None:
-        """Send away who does not belong here."""
+        """Send away who does not belong here, and look whether the lists are still what they were."""
         self.home.sort_out(self)
+        if incarnation.session is not None and not self._leaving:
+            self.catalog.on_ready(incarnation.session)
 
     def on_end(self, incarnation: Incarnation) -> None:
         """Take back what it has asked."""

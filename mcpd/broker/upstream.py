@@ -15,6 +15,7 @@ from mcpd.upstream.channel import Exchange
 from mcpd.upstream.eras import known_era
 
 from .call import Call
+from .keeping import Shelf
 from .place import Home, Place
 from .results import ResultStore
 from .scopes import NOBODY, UNDECIDED, Scope, Seeker, follows_project, kind_of, scope_of
@@ -41,8 +42,10 @@ class Upstream(Home):
         store: ResultStore,
         paused: Collection[Hashable],
         leave: Callable[[Place], None],
+        shelf: Shelf | None,
     ) -> None:
         self.server, self._around, self._store, self._paused, self._leave = server, around, store, paused, leave
+        self._shelf = shelf
         self.places: dict[Scope, Place] = {}
         self._kind = kind_of(server, known_era(around.eras, server))
         self._turns = 0
@@ -65,7 +68,7 @@ class Upstream(Home):
     def _open(self, scope: Scope, project: str | None) -> Place:
         if scope.kind == "user":
             project = None
-        place = Place(self.server, scope, project, self._around, self._store, self._paused)
+        place = Place(self.server, scope, project, self._around, self._store, self._paused, self._shelf)
         place.home = self
         self.places[scope] = place
         self._prune()

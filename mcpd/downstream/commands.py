@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from mcpd.broker.asking import Question
 from mcpd.broker.broker import Broker
 from mcpd.broker.call import Call
-from mcpd.broker.catalog import Listing
+from mcpd.broker.catalog import Found
 from mcpd.broker.parties import Parts
 from mcpd.broker.place import Place
 from mcpd.broker.requests import VIEW_BYTES, ToolRequest
@@ -176,15 +176,15 @@ class Commands:
             raise CallTimeout(why, server=name, may_have_run=False)
         if not needed and place.catalog.failed("tools"):
             return None  # nothing to check with, and it was waited for already
-        listing = await self._patiently(place, command.tool, LIST_PATIENCE_SECONDS if needed else CHECK_PATIENCE_SECONDS)
-        if listing is None or command.tool not in listing.names:
-            if listing is not None and not listing.incomplete and not listing.set_aside:
+        found = await self._patiently(place, command.tool, LIST_PATIENCE_SECONDS if needed else CHECK_PATIENCE_SECONDS)
+        if found is None or found.descriptor is None:
+            if found is not None and found.certain:
                 raise place.unknown_tool(command.tool)
             return None
-        return bytes(rawjson.members(listing.names[command.tool], "the tool").get("inputSchema", ABSENT)) or None
+        return bytes(rawjson.members(found.descriptor, "the tool").get("inputSchema", ABSENT)) or None
 
-    async def _patiently(self, place: Place, tool: str, seconds: float) -> Listing | None:
-        """Return the tools, fetched anew if one is missing; None if the server does not tell in time.
+    async def _patiently(self, place: Place, tool: str, seconds: float) -> Found | None:
+        """Return what the server says of a tool; None if it does not tell in time.
 
         Raises:
             McpdError: The server has ended meanwhile.
@@ -192,10 +192,7 @@ class Commands:
         try:
             with trio.move_on_after(seconds):
                 await trio.lowlevel.checkpoint()
-                listing, _ = await place.catalog.listing("tools")
-                if tool not in listing.names:
-                    listing, _ = await place.catalog.listing("tools", fresh=True)
-                return listing
+                return await place.catalog.find(tool)
         except McpdError:
             if place.slot.session is None:
                 raise

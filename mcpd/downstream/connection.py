@@ -23,8 +23,8 @@ from mcpd.broker.parties import Parts
 from mcpd.broker.scopes import Seeker
 from mcpd.errors import McpdError, Overloaded, StaleSession, TooLarge, first_leaf
 from mcpd.mover import Mover
-from mcpd.protocol import jsonrpc
-from mcpd.protocol.capabilities import Capabilities
+from mcpd.protocol import capabilities, jsonrpc
+from mcpd.protocol.capabilities import NOTHING
 from mcpd.protocol.framing import FrameDecoder, Overlong
 from mcpd.protocol.jsonrpc import NotJsonRpc, Request
 
@@ -46,13 +46,17 @@ class Connection:
     Attributes:
         key: its number; what counts as one client for shares.
         visitor: who it is.
+        capabilities: what it can be asked; `capabilities_json` is the same for an upstream.
+        withdraw: tells it that an answer to a question is not wanted any more.
         calls: what it has asked for and not been told yet, by the id as it wrote it.
     """
 
     def __init__(self, key: int, sock: socket.socket, mover: Mover, control: Control, nursery: trio.Nursery) -> None:
         self.key = key
         self.visitor = Visitor(key, sock)
+        self.capabilities, self.capabilities_json = NOTHING, b"{}"
         self.questions = Questions(self.send)
+        self.withdraw = self.questions.withdraw
         self.calls: dict[bytes, Call | trio.CancelScope] = {}
         self.followers: list[Callable[[], None]] = []
         self.closed = False
@@ -196,22 +200,15 @@ class Connection:
         """Which copy of an upstream is its own."""
         return self.visitor.seeker
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What it can be asked."""
-        return self.visitor.capabilities
-
-    @property
-    def capabilities_json(self) -> bytes:
-        """The same for an upstream."""
-        return self.visitor.capabilities_json
-
     def greet(self, hello: Hello) -> None:
         """Take what the client says about itself; with another project a new epoch begins.
 
         What it has asked for in the old one is refused: it must not act, or be answered, in the new one.
         """
-        if not self.visitor.greet(hello):
+        turns = self.visitor.greet(hello)
+        self.capabilities = capabilities.read(hello.capabilities)
+        self.capabilities_json = self.capabilities.to_json()
+        if not turns:
             return
         for request_id, call in list(self.calls.items()):
             if isinstance(call, Call):
@@ -228,10 +225,6 @@ class Connection:
             question.left()
         else:
             self.questions.ask(question)
-
-    def withdraw(self, question: Question, reason: str) -> None:
-        """Tell the client that an answer is not wanted any more."""
-        self.questions.withdraw(question, reason)
 
     @property
     def has_room(self) -> bool:

@@ -71,6 +71,8 @@ def of(place: Place) -> dict[str, Any]:
     if (listing := place.catalog.known("tools")) is not None:
         row["tools"] = len(listing.items)
         notes = [*listing.set_aside, *([listing.incomplete] if listing.incomplete else [])]
+        if (problem := place.catalog.problem("tools")) is not None:
+            notes.insert(0, problem.message)
         if notes:
             row["tools_problems"] = notes[:10]
     row |= {
@@ -82,6 +84,8 @@ def of(place: Place) -> dict[str, Any]:
         "incarnation": slot.incarnations,
         "since": _wall(slot.since),
     }
+    if place.catalog.counts:
+        row["lists"] = dict(place.catalog.counts)
     if slot.outcomes:
         row["outcomes"] = dict(slot.outcomes)
     if dropped := dict(slot.dropped + (current.channel.counts if current is not None else slot.dropped.__class__())):

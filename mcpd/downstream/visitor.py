@@ -12,8 +12,6 @@ from msgspec import Raw
 
 from mcpd.broker.scopes import Seeker
 from mcpd.errors import BadRequest
-from mcpd.protocol import capabilities
-from mcpd.protocol.capabilities import NOTHING
 
 from . import projects
 
@@ -35,7 +33,6 @@ class Visitor:
         pid, uid: of the process that connected.
         hello: what it has said about itself last.
         epoch: counts how often it has turned to another project.
-        capabilities: what it can be asked; `capabilities_json` is the same for an upstream.
     """
 
     def __init__(self, key: int, sock: socket.socket) -> None:
@@ -43,7 +40,6 @@ class Visitor:
         self.pid, self.uid = peer_of(sock)
         self.hello: Hello | None = None
         self.epoch = 0
-        self.capabilities, self.capabilities_json = NOTHING, b"{}"
         self._seeker: Seeker | None = None
 
     @property
@@ -66,8 +62,6 @@ class Visitor:
         if hello.scope not in (None, "client"):
             raise BadRequest("mcpd/hello: scope can only be narrowed, to client")
         before, self.hello, self._seeker = self._seeker, hello, None
-        self.capabilities = capabilities.read(hello.capabilities)
-        self.capabilities_json = self.capabilities.to_json()
         if before is None or before == self.seeker:
             return False
         self.epoch += 1

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from mcpd.errors import InvalidPage, ServerProtocol
 
-from . import rawjson
+from . import caching, rawjson
 from .jsonrpc import ABSENT
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class Walk:
         set_aside: what was wrong with each of the others.
         incomplete: why the walk ended before the list did, if so. What to do with half a list is the
             caller's to decide.
+        hints: how long, and for whom, the page that was accepted last may be kept.
 
     Args:
         kind: the member of the result that holds the list, one of `KEYS`.
@@ -139,6 +140,7 @@ class Walk:
         self.items: list[tuple[str, Raw]] = []
         self.set_aside: list[str] = []
         self.incomplete: str | None = None
+        self.hints = caching.Hints()
         self._kind, self._key = kind, KEYS[kind]
         self._max_items, self._max_pages, self._max_cursor_bytes = max_items, max_pages, max_cursor_bytes
         self._names: set[str] = set()
@@ -161,6 +163,7 @@ class Walk:
         self._next = None
         self._pages += 1
         members = rawjson.members(result, f"the list of {self._kind}")
+        self.hints = caching.read(members)
         if self._kind not in members:
             raise ServerProtocol(f"the answer has no `{self._kind}` member")
         for descriptor in rawjson.elements(members[self._kind], f"`{self._kind}`"):

@@ -42,10 +42,22 @@ class Session(Struct, frozen=True):
 
     def declares(self, feature: str, flag: str) -> bool:
         """Whether a capability carries a flag, such as `listChanged` of `tools`."""
+        return self._declared(feature, flag) is True
+
+    @property
+    def searches_tools(self) -> bool:
+        """Whether single tools can be asked for by name, with `tools/search`.
+
+        The extension is in no revision; servers declare it as true or as an object, at either place.
+        """
+        found = (self._declared(feature, "search_tool") for feature in ("tools", "experimental"))
+        return any(flag is True or isinstance(flag, dict) for flag in found)
+
+    def _declared(self, feature: str, flag: str) -> object:
         try:
-            return msgspec.json.decode(self.capabilities[feature]).get(flag) is True
-        except (KeyError, AttributeError, msgspec.MsgspecError):
-            return False
+            return msgspec.json.decode(self.capabilities[feature]).get(flag)
+        except (KeyError, AttributeError, msgspec.MsgspecError, RecursionError):
+            return None
 
 
 def stamp(revision: str, capabilities: bytes = b"{}") -> bytes:

@@ -12,6 +12,7 @@ from msgspec import Raw
 from mcpd.broker.asking import Question
 from mcpd.broker.broker import Broker
 from mcpd.broker.call import Call
+from mcpd.broker.keeping import Shelf
 from mcpd.broker.parties import Parts
 from mcpd.broker.requests import Request, ToolRequest
 from mcpd.broker.results import ResultStore
@@ -112,11 +113,13 @@ class Client:
 class Desk:
     """The broker and what is around it."""
 
-    def __init__(self, world: World, *scripts: Script | Exception, **settings: Any) -> None:
+    def __init__(
+        self, world: World, *scripts: Script | Exception, shelf: Shelf | None = None, **settings: Any
+    ) -> None:
         self.world, self.store = world, ResultStore()
         world.scripts = list(scripts) or world.scripts
         entry = server(**settings)
-        self.broker = Broker(Config(path="config.toml", servers={"fake": entry}), world.around, self.store)
+        self.broker = Broker(Config(path="config.toml", servers={"fake": entry}), world.around, self.store, shelf)
         self.upstream = self.broker.upstreams["fake"]
         self.place = self.upstream.place_for(Seeker("client"))
         self.slot, self.catalog = self.place.slot, self.place.catalog

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from mcpd.broker.requests import ReadRequest
 from tests.broker.desk import Desk
-from tests.upstream.fakes import LEGACY, MODERN, FakeServer, Script, World, after
+from tests.upstream.fakes import LEGACY, MODERN, NEVER_SECONDS, FakeServer, Script, World, after
 
 FORM = {"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}
 YES = {"action": "accept", "content": {"n": 12345678901234567890}}
@@ -34,8 +34,9 @@ def asking(method: str = "elicitation/create", params: Any = None, request_id: A
 
 async def answer_of(server: FakeServer) -> dict[str, Any]:
     """Wait for the answer to the server's first question."""
-    while not server.answers:
-        await trio.sleep(0.01)
+    with trio.fail_after(NEVER_SECONDS):
+        while not server.answers:  # noqa: ASYNC110  # of a fake, in virtual time
+            await trio.sleep(0.01)
     return server.answers[0]
 
 

@@ -123,7 +123,7 @@ async def test_a_state_is_told_with_its_run_and_its_process(nursery: trio.Nurser
     about = {"event": "state", "server": "one", "incarnation": 1, "scope": "project"}
     pid = hall.servers[0].pid
     assert heard(line) == [
-        {**about, "state": "starting"},
+        {**about, "state": "starting", "scope": "auto"},
         {**about, "state": "ready", "pid": pid},
         {**about, "state": "stopping", "pid": pid},
         {**about, "state": "stopped"},

@@ -120,3 +120,29 @@ def test_a_flag_counts_only_where_it_is_declared_true() -> None:
 
 def test_an_agreement_says_whether_requests_are_stamped() -> None:
     assert (MODERN.modern, LEGACY.modern) == (True, False)
+
+
+# -- what is declared ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "searches"),
+    [
+        ({"tools": b'{"search_tool":true}'}, True),
+        ({"tools": b'{"search_tool":{}}'}, True),
+        ({"experimental": b'{"search_tool":true}'}, True),
+        ({"experimental": b'{"search_tool":{"version":1}}', "tools": b"{}"}, True),
+        ({"tools": b'{"search_tool":false}', "experimental": b'{"search_tool":{}}'}, True),
+        ({"tools": b'{"search_tool":false}'}, False),
+        ({"tools": b'{"search_tool":null}'}, False),
+        ({"tools": b'{"search_tool":1}'}, False),
+        ({"tools": b'{"search_tool":[]}'}, False),
+        ({"tools": b"true"}, False),
+        ({"search_tool": b"true"}, False),
+        ({}, False),
+    ],
+)
+def test_a_search_for_tools_is_declared_as_true_or_as_an_object(capabilities: dict[str, bytes], searches: bool) -> None:
+    found = {name: Raw(body) for name, body in capabilities.items()}
+
+    assert Session("2025-11-25", "legacy", found).searches_tools is searches

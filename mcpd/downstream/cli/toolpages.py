@@ -94,7 +94,7 @@ def _notes(seen: _Listing, command: ToolsCommand) -> list[str]:
         said = [_text(item) for item in rawjson.elements(raw or b"[]", "the list of notes")[:MAX_NOTES]]
         notes += [f"{what}: {one_line(text, DESCRIPTION_CHARACTERS)}" for text in said]
     if seen.stale:
-        notes.append("the list is an earlier one: the server cannot be asked now")
+        notes.append("the list is an earlier one: the server has not given a newer one")
     if seen.nextOffset is not None:
         words = ["mcpd tools", *([one_line(command.server)] if command.server else []), "--all"]
         notes.append(f"shown {seen.shown} of {seen.total} tools; all of them: {' '.join(words)}")

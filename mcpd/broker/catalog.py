@@ -208,9 +208,9 @@ class Catalog:
         self.counts["searched"] += session.searches_tools
         if (found := await self._finder.find(tool, session)) is not None:
             return found
-        began = trio.current_time()
+        before = self.known("tools")
         listing, stale = await self.listing("tools")
-        if tool not in listing.names and listing.fetched_at < began:
+        if tool not in listing.names and listing is before:
             listing, stale = await self.listing("tools", fresh=True)
         return Found(listing.names.get(tool), not (stale or listing.incomplete or listing.set_aside))
 

@@ -30,11 +30,14 @@ def _starts(literal: str) -> str:
     return rf"(?:(?<![A-Za-z0-9_-]{literal})|(?<=\\[nrt]{literal}))"
 
 
+_KEY_HINT = "-----BEGIN "
+_KEY = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----)?"
+
 # Each expression begins with a literal, so that the engine searches it like a plain text; what must
 # not stand before it is asked afterwards.  The texts in front say whether to try at all; until then it
 # is not even compiled.
 _SHAPES = (
-    (("-----BEGIN ",), r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----)?", MARK),
+    ((_KEY_HINT,), _KEY, MARK),
     # A word of prose has neither a digit nor sixteen letters.
     (("Bearer ", "Bearer\t"), r"Bearer[ \t]+(?:(?=[A-Za-z._~+/=-]*[0-9])[A-Za-z0-9._~+/=-]{8,}|[A-Za-z]{16,})", f"Bearer {MARK}"),
     (("bearer ", "BEARER "), r"(?:bearer|BEARER)[ \t]+(?=[A-Za-z._~+/=-]*[0-9])[A-Za-z0-9._~+/=-]{8,}", f"Bearer {MARK}"),
@@ -68,6 +71,25 @@ class Redactor:
             if any(hint in text for hint in hints):
                 text = re.sub(expression, replacement, text)
         return text
+
+    def lines(self, lines: Iterable[str]) -> list[str]:
+        """Return as many lines without the secrets in them; one that goes over several lines leaves empty ones."""
+        if not (each := list(lines)):
+            return []
+        text = "\n".join(each)
+        for needle in self._needles:
+            if "\n" in needle:
+                text = text.replace(needle, MARK + "\n" * needle.count("\n"))
+        if _KEY_HINT in text:
+            text = re.sub(_KEY, lambda key: MARK + "\n" * key[0].count("\n"), text)
+        return [self.text(line) for line in text.split("\n")]
+
+
+def last(text: str, characters: int) -> str:
+    """Return the end of a redacted text; a mark at the cut is not cut."""
+    start = max(len(text) - characters, 0)
+    mark = text.rfind(MARK, 0, start + len(MARK) - 1)
+    return text[mark if mark != -1 and mark < start < mark + len(MARK) else start :]
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -61,6 +61,8 @@ class Lists:
         paging.page([], p.offset, p.limit)  # what cannot be answered starts no server
         if p.name is not None and p.server is None:
             raise BadRequest(f"mcpd/{kind}: name needs a server, too")
+        if p.name is not None and (p.offset, p.limit) != (0, paging.DEFAULT_LIMIT):
+            raise BadRequest(f"mcpd/{kind}: name goes without offset and limit")
         found = await self.gather(kind, p.server, seeker, fresh=p.fresh)
         if p.name is not None:
             found.items = [self._one(kind, p.server, p.name, found.items)]

@@ -52,8 +52,9 @@ class Tail:
         latest, name = place.slot.latest, place.server.name
         if latest is None:
             return []
-        clean = latest.redact.text
-        return [(when, _line(when, name, "stderr", clean(text))) for when, text in latest.ring.lines()]
+        held = latest.ring.lines()
+        clean = latest.redact.lines(text for _, text in held)
+        return [(when, _line(when, name, "stderr", text)) for (when, _), text in zip(held, clean, strict=True) if text]
 
     def follow(self, p: LogParams, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """Tell every new line and event; return what ends that."""

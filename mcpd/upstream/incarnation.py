@@ -10,7 +10,7 @@ import trio
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
-from mcpd.config.redact import Redactor
+from mcpd.config.redact import Redactor, last
 from mcpd.errors import McpdError, ServerLost, ServerProtocol, ServerUnavailable, ShuttingDown, Stopping, final
 from mcpd.protocol import negotiate
 from mcpd.protocol.jsonrpc import Message
@@ -236,7 +236,9 @@ class Incarnation:
 
     def _start_failed(self, why: str, kind: type[McpdError] = ServerUnavailable) -> McpdError:
         """Build the error of a failed start, the only one that shows stderr."""
-        tail = "\n".join(line for _, line in self.ring.lines(TAIL_LINES))[-TAIL_CHARACTERS:]
+        # Of half a secret nobody would know what it is: first redacted, then cut.
+        whole = self.redact.text("\n".join(line for _, line in self.ring.lines()))
+        tail = last("\n".join(whole.split("\n")[-TAIL_LINES:]), TAIL_CHARACTERS)
         name = self.server.name
         if kind is ServerProtocol:  # of a class of its own only when it answers a call
             kind = ServerUnavailable
@@ -247,7 +249,7 @@ class Incarnation:
             may_have_run=False,
         )
         if tail:
-            problem.details["stderr"] = self.redact.text(tail)
+            problem.details["stderr"] = tail
         return problem
 
     # -- the end ---------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ class Ring:
         self._held = 0
         self._followers = followers
         self._partial = b""
+        self._is_cut = False
         self.total_bytes = 0
 
     def append(self, data: bytes) -> None:
@@ -70,8 +71,10 @@ class Ring:
         kept = data[-self._max_bytes :]
         self._pieces.append((time.time(), kept))
         self._held += len(kept)
+        self._is_cut |= len(kept) < len(data)
         while self._held > self._max_bytes:
             self._held -= len(self._pieces.popleft()[1])
+            self._is_cut = True
         if self._followers:
             self._follow(data)
 
@@ -85,9 +88,14 @@ class Ring:
         """Forget what is held: it is another process's from here on."""
         self._pieces.clear()
         self._held = 0
+        self._is_cut = False
 
     def lines(self, last: int | None = None) -> list[tuple[float, str]]:
-        """Return the lines that are held, each with its time; the first one may be cut."""
+        """Return the lines that are held, each with its time.
+
+        Of one whose beginning is forgotten nobody can tell what of it is secret: it is left out, and where it
+        is the only one, its first word.
+        """
         found: list[tuple[float, str]] = []
         rest, since = b"", 0.0
         for when, piece in self._pieces:
@@ -98,6 +106,10 @@ class Ring:
             since = since if rest else when
             rest += following
         found.append((since, rest.decode("utf-8", "replace")))
+        if self._is_cut:
+            first, cut = found.pop(0)
+            if not any(line.strip() for _, line in found):
+                found = [(first, cut.partition(" ")[2])]
         found = [(when, line) for when, line in found if line.strip()]
         return found if last is None else found[-last:] if last else []
 

@@ -186,3 +186,12 @@ def test_mixed_streams_come_out_whole_at_every_cut(parts: list[tuple[bytes, byte
 )
 def test_any_stream_reads_the_same_at_every_cut(stream: bytes, cuts: list[int], max_bytes: int) -> None:
     assert read(stream, cuts=cuts, max_bytes=max_bytes) == read(stream, max_bytes=max_bytes)
+
+
+def test_a_frame_that_says_it_has_ten_gibibytes_takes_no_room() -> None:
+    decoder, size = FrameDecoder(BIG), 10 << 30
+
+    messages = decoder.feed(b"Content-Length: %d\r\n\r\n" % size + b'{"id":1,' + b" " * 100_000)
+
+    assert [message for message in messages if not isinstance(message, Overlong)] == []
+    assert decoder.buffered <= HEAD_BYTES + HEADER_BYTES

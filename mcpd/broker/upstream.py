@@ -18,7 +18,7 @@ from .call import Call
 from .keeping import Shelf
 from .place import Home, Place
 from .results import ResultStore
-from .scopes import NOBODY, UNDECIDED, Scope, Seeker, follows_project, kind_of, scope_of
+from .scopes import NOBODY, UNDECIDED, Scope, Seeker, follows_project, kind_of, names_project, scope_of
 
 # Of copies that have stopped, only so many are remembered.
 MAX_STOPPED = 32
@@ -54,6 +54,11 @@ class Upstream(Home):
     def kind(self) -> str:
         """By whom it is shared: user, project, client; auto while that is not known."""
         return self._kind
+
+    @property
+    def names_project(self) -> bool:
+        """Whether its entry makes it another one in each project."""
+        return names_project(self.server)
 
     def place_for(self, seeker: Seeker) -> Place:
         """Return the place of one who asks; it is made if there is none."""

@@ -35,8 +35,12 @@ from .params import decoder, read_params
 from .searching import Search, SearchParams
 from .tail import LogParams, Tail
 from .visitor import Hello
+from .why import Why, WhyParams
 
-FEATURES = ("cli", "logs", "fetch", "progress", "cancel", "resources", "prompts", "questions")
+FEATURES = (
+    "cli", "logs", "fetch", "progress", "cancel", "resources", "prompts", "questions",
+    "search", "events", "why",
+)  # fmt: skip
 
 class ServerParams(Struct):
     """`params` of methods about one server."""
@@ -102,6 +106,7 @@ class Control:
             "ping": (decoder(Nothing), lambda connection, request_id, _: connection.answer(request_id, {})),
             **{method: (decoder(kind), self._calls.sender(method)) for method, kind in METHODS.items()},
             "mcpd/events": (decoder(EventParams), Watch(broker).handle),
+            "mcpd/why": (decoder(WhyParams), Why(broker).handle),
             "mcpd/search": (decoder(SearchParams), Search(broker).handle),
             **{f"mcpd/{kind}": (decode, self._lister(kind)) for kind, decode in kinds.items()},
         }

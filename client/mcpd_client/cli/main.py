@@ -28,6 +28,7 @@ COMMANDS = {
     "start": ("servers", "start servers"),
     "stop": ("servers", "stop servers"),
     "restart": ("servers", "stop servers and start them again"),
+    "why": ("why", "explain which copy of a server this client gets"),
     "tools": ("tools", "list the tools of all servers or of one, or explain one tool"),
     "call": ("tools", "call a tool and print what it returns"),
     "search": ("search", "find tools by a few words"),
@@ -47,7 +48,7 @@ COMMANDS = {
 }
 GROUPS = {
     "daemon": ("up", "down", "reload", "status", "logs", "events", "daemon"),
-    "servers": ("ls", "get", "start", "stop", "restart"),
+    "servers": ("ls", "get", "why", "start", "stop", "restart"),
     "tools": ("tools", "search", "call", "fetch"),
     "resources and prompts": ("resources", "templates", "read", "prompts", "prompt", "complete"),
     "more": ("config", "rpc", "demo", "demo-server", "version", "help"),

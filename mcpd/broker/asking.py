@@ -39,6 +39,9 @@ class Asked(Protocol):
     def withdraw(self, question: Question, reason: str) -> None:
         """Say that an answer is not wanted any more."""
 
+    def notified(self, method: str, params: bytes) -> None:
+        """Take a notification of an upstream, as JSON; a client that does not read may miss it."""
+
 
 class Question:
     """One request to a client, until it is answered or not wanted any more.

@@ -254,7 +254,7 @@ class Call(Exchange):
 
     def on_error(self, error: Raw) -> None:
         """Pass the upstream's own error on, unless we know better."""
-        self._place.refused(self)
+        self._place.refused(self, error)
         self._answer = error
         if not self._place.explains(self, error):
             self.refused(error, self._place.refusal(self, error))

@@ -45,9 +45,6 @@ class Client(Asked, Protocol):
     def progressed(self, call: Call, params: bytes) -> None:
         """Take the `params` of a progress notification, with the client's own token."""
 
-    def notified(self, method: str, params: bytes) -> None:
-        """Take a notification of an upstream, as JSON; a client that does not read may miss it."""
-
 
 class Place(Protocol):
     """What a call needs to know of its upstream's place in the broker."""
@@ -60,7 +57,7 @@ class Place(Protocol):
     def release(self, call: Call) -> None:
         """Give a call's place back."""
 
-    def refused(self, call: Call) -> None:
+    def refused(self, call: Call, error: Raw) -> None:
         """Note that the upstream answered a call with an error."""
 
     def may_repeat(self, call: Call) -> bool:

@@ -166,8 +166,9 @@ class Place(Observer):
             return None
         return msgspec.json.encode(self.unknown_tool(call.what).to_error())
 
-    def refused(self, call: Call) -> None:
-        """Retire whoever refused a call, where the entry says so."""
+    def refused(self, call: Call, error: Raw) -> None:
+        """Note what an upstream's error means for others; retire it, where the entry says so."""
+        self.routing.on_error(call, error)
         one = self.slot.current
         if self.server.on_rpc_error == "retire" and one is not None and one.number == call.incarnation:
             self.slot.retire(one)
@@ -295,8 +296,8 @@ class Place(Observer):
 
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
         """Hand a notification to whom it concerns."""
-        if message.method == "notifications/cancelled":
-            self.routing.on_cancelled(incarnation, message.params)
+        if message.method in ("notifications/cancelled", "notifications/elicitation/complete"):
+            self.routing.on_notification(incarnation, message)
         else:
             self.catalog.on_notification(message)
 

@@ -24,6 +24,7 @@ from mcpd.upstream.incarnation import Incarnation
 
 from .asking import Asked, Input, Question, relayed
 from .call import Call
+from .visits import Visits
 
 # Of one upstream; a server that asks more has lost its way.
 MAX_OPEN = 64
@@ -62,6 +63,7 @@ class Routing:
     def __init__(self, place: Place, tell: Callable[..., None]) -> None:
         self._place, self._tell = place, tell
         self._open: dict[tuple[int, bytes], _Open] = {}
+        self._visits = Visits(place.name)
         self.counts: Counter[str] = Counter()
 
     def on_request(self, one: Incarnation, message: Message) -> None:
@@ -115,6 +117,7 @@ class Routing:
         for call in calls:
             call.asked()
         self._tell(method, client)
+        self._visits.begin(client, message.params)
         client.ask(question)
 
     def _settled(self, one: Incarnation, message: Message, result: Raw | None, error: ErrorView | None) -> None:
@@ -138,6 +141,17 @@ class Routing:
         else:
             why = "nobody can be asked: it is not certain for whom the server works"
             one.channel.refuse(request_id, jsonrpc.error_body(REJECTED, why))
+
+    def on_notification(self, one: Incarnation, message: Message) -> None:
+        """Take what a server says of its questions: it takes one back, or a visit to a URL is over."""
+        if message.method == "notifications/cancelled":
+            self.on_cancelled(one, message.params)
+        else:
+            self._visits.complete(message.params)
+
+    def on_error(self, call: Call, error: Raw) -> None:
+        """Note the URLs that the error of a call sends its client to."""
+        self._visits.required(call.client, error)
 
     # -- what becomes of them --------------------------------------------------------------------
 

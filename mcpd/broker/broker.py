@@ -137,6 +137,12 @@ class Broker:
             self._around.nursery.start_soon(self._look_again, place, call)
         return call
 
+    def set_level(self, client: Client) -> None:
+        """Let a client hear what the servers log that it uses, from its own level on."""
+        for place in self.places:
+            if client.key in place.clients:
+                place.interests.level(client, client.log_level)
+
     def _begin(self, place: Place, call: Call) -> None:
         if not call.begin():
             call.on_failure(place.overloaded())

@@ -33,6 +33,10 @@ class Client(Asked, Protocol):
         """Which copy of an upstream is the client's."""
 
     @property
+    def log_level(self) -> str | None:
+        """From which level on it wants to hear what the servers log that it uses; one of `LEVELS`."""
+
+    @property
     def capabilities_json(self) -> bytes:
         """What it can be asked, for a request of its own."""
 

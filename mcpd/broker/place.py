@@ -25,13 +25,14 @@ from mcpd.upstream.supervisor import Slot
 
 from .asking import Asked, Input
 from .call import Call
-from .catalog import Catalog, is_harmless, matches
+from .catalog import Catalog, Listing, is_harmless, matches
+from .interests import Interests
 from .keeping import Shelf, identity_of
 from .limits import Admission
 from .parties import Client
 from .requests import ToolRequest
 from .results import ResultStore
-from .routing import Routing
+from .routing import Routing, calls_of
 from .scopes import Scope
 
 # What servers say to a call of a tool that they do not have.
@@ -79,6 +80,13 @@ class Place(Observer):
         self.admission: Admission[Call] = Admission(server.limits.in_flight, paused=paused)
         start = functools.partial(_start, around.nursery)
         self.catalog = Catalog(self.slot, start, server.tools, around.timers, shelf, self.identity)
+        self.interests = Interests(
+            self.slot, around.timers, around.mover,
+            list_changed=self.catalog.list_changed, sole_requester=self._sole_requester,
+        )  # fmt: skip
+        self.catalog.on_change = self._on_change
+        self.catalog.hears_changes = self.interests.hears_changes
+        self.catalog.on_wanted = self._on_wanted
         self.routing = Routing(self, self._note_question)
         self.clients: dict[Hashable, Client] = {}
         self.served = 0
@@ -144,10 +152,13 @@ class Place(Observer):
         """Count a client that uses it for the first time."""
         self.clients[client.key] = client
         self.served += 1
+        if client.log_level is not None:
+            self.interests.level(client, client.log_level)
 
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left, or has turned to another project. Idempotent."""
         self.clients.pop(key, None)
+        self.interests.forget(key)
 
     def is_exclusive(self, call: Call) -> bool:
         """Whether nobody else's calls may run beside a call: its server may ask, and does not say for whom."""
@@ -244,8 +255,29 @@ class Place(Observer):
         return None
 
     def level_of(self, key: Hashable) -> str | None:
-        """From which level on a client wants the log; nobody has said so."""
-        return None
+        """From which level on a client wants the log, if it has said so."""
+        return self.interests.level_of(key)
+
+    @property
+    def is_wanted(self) -> bool:  # type: ignore[override]
+        """Whether a client has subscribed to something that only a running server can tell of."""
+        return self.interests.wanted
+
+    def _sole_requester(self) -> Client | None:
+        """Return the only client that the server works for and that wants its log, if there is exactly one."""
+        one = self.slot.current
+        found = {} if one is None else {call.client.key: call.client for call in calls_of(one)}
+        able = [client for key, client in found.items() if self.level_of(key) is not None]
+        return able[0] if len(able) == 1 else None
+
+    def _on_wanted(self, kind: str) -> None:
+        self._around.mover.batch(lambda: self.interests.hear_lists([kind]))
+
+    def _on_change(self, kind: str, listing: Listing) -> None:
+        """Tell all who have asked for a list that it is another one now."""
+        items = len(listing.items)
+        self.slot.events.tell("list_changed", self.name, kind=kind, revision=listing.revision, items=items)
+        self._around.mover.batch(lambda: self.interests.changed(kind, listing.revision))
 
     def _note_question(self, method: str, client: Asked) -> None:
         self._around.log.info("upstream.asked", upstream=self.name, method=method, client=client.key)
@@ -288,6 +320,7 @@ class Place(Observer):
         """Send away who does not belong here, and look whether the lists are still what they were."""
         self.home.sort_out(self)
         if incarnation.session is not None and not self._leaving:
+            self.interests.on_ready(incarnation)
             self.catalog.on_ready(incarnation.session)
 
     def on_end(self, incarnation: Incarnation) -> None:
@@ -298,8 +331,8 @@ class Place(Observer):
         """Hand a notification to whom it concerns."""
         if message.method in ("notifications/cancelled", "notifications/elicitation/complete"):
             self.routing.on_notification(incarnation, message)
-        else:
-            self.catalog.on_notification(message)
+        if incarnation is self.slot.current:
+            self.interests.on_notification(message)
 
     def on_request(self, incarnation: Incarnation, message: Message) -> None:
         """Hand a question on."""

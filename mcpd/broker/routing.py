@@ -77,7 +77,7 @@ class Routing:
         if known is not None:
             one.channel.respond(bytes(message.id), known)
             return
-        calls = _calls_of(one)
+        calls = calls_of(one)
         client = self._whom(method, message.params, calls)
         if client is None or len(self._open) >= MAX_OPEN or (one.number, bytes(message.id)) in self._open:
             self._answer_here(one, message)
@@ -188,7 +188,7 @@ class Routing:
             call.told()
 
 
-def _calls_of(one: Incarnation) -> list[Call]:
+def calls_of(one: Incarnation) -> list[Call]:
     """Return the calls that an incarnation works for."""
     pending: Iterable[object] = one.channel.exchanges
     return [exchange for exchange in pending if isinstance(exchange, Call)]

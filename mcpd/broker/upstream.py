@@ -135,9 +135,9 @@ class Upstream(Home):
         def leaves(exchange: Exchange) -> bool:
             return isinstance(exchange, Call) and chosen(exchange)
 
-        moving: list[Call] = place.admission.evict(chosen)
-        moving += [one for one in place.slot.take_waiting(leaves) if isinstance(one, Call)]
-        for call in moving:
+        queued = place.admission.evict(chosen)  # first, or those who leave would let them in
+        placed = [one for one in place.slot.take_waiting(leaves) if isinstance(one, Call)]
+        for call in (*placed, *queued):
             there = self.place_for(call.client.seeker)
             if call.client.key not in there.clients:
                 there.use(call.client)

@@ -88,6 +88,11 @@ class Waiter:
         """Pass it on: the client has asked for it with its own token."""
         self._connection.progressed(call, params)
 
+    @property
+    def log_level(self) -> str | None:
+        """Its connection's."""
+        return self._connection.log_level
+
     def notified(self, method: str, params: bytes) -> None:
         """Pass it on."""
         self._connection.notified(method, params)

@@ -47,6 +47,7 @@ class Connection:
         key: its number; what counts as one client for shares.
         visitor: who it is.
         capabilities: what it can be asked; `capabilities_json` is the same for an upstream.
+        log_level: from which level on it wants to hear what all servers log that it uses.
         withdraw: tells it that an answer to a question is not wanted any more.
         calls: what it has asked for and not been told yet, by the id as it wrote it.
     """
@@ -55,6 +56,7 @@ class Connection:
         self.key = key
         self.visitor = Visitor(key, sock)
         self.capabilities, self.capabilities_json = NOTHING, b"{}"
+        self.log_level: str | None = None
         self.questions = Questions(self.send)
         self.withdraw = self.questions.withdraw
         self.calls: dict[bytes, Call | trio.CancelScope] = {}

@@ -21,7 +21,7 @@ from mcpd.broker.place import Place
 from mcpd.broker.results import ResultStore
 from mcpd.broker.scopes import Seeker
 from mcpd.broker.upstream import Upstream
-from mcpd.errors import BadRequest, Denied
+from mcpd.errors import BadRequest, Denied, McpdError
 from mcpd.logs import Log, iso
 from mcpd.protocol import jsonrpc
 
@@ -36,10 +36,11 @@ from .searching import Search, SearchParams
 from .tail import LogParams, Tail
 from .visitor import Hello
 from .why import Why, WhyParams
+from .wishes import LevelParams, SubscribeParams, Wishes
 
 FEATURES = (
     "cli", "logs", "fetch", "progress", "cancel", "resources", "prompts", "questions",
-    "search", "events", "why",
+    "search", "events", "why", "subscriptions", "log_level",
 )  # fmt: skip
 
 class ServerParams(Struct):
@@ -90,6 +91,7 @@ class Control:
         self._lists, self._calls = Lists(broker), Calls(broker, store)
         self._tail = Tail(broker, log)
         self._commands = Commands(broker, self._lists)
+        wishes = Wishes(broker)
         kinds = {kind: decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
         self._methods: dict[str, tuple[Callable[[bytes | Raw], Any], Callable[..., None]]] = {
             "mcpd/hello": (decoder(Hello), self._hello),
@@ -106,6 +108,9 @@ class Control:
             "ping": (decoder(Nothing), lambda connection, request_id, _: connection.answer(request_id, {})),
             **{method: (decoder(kind), self._calls.sender(method)) for method, kind in METHODS.items()},
             "mcpd/events": (decoder(EventParams), Watch(broker).handle),
+            "mcpd/subscribe": (decoder(SubscribeParams), wishes.subscribe),
+            "mcpd/unsubscribe": (decoder(SubscribeParams), wishes.unsubscribe),
+            "mcpd/log_level": (decoder(LevelParams), wishes.log_level),
             "mcpd/why": (decoder(WhyParams), Why(broker).handle),
             "mcpd/search": (decoder(SearchParams), Search(broker).handle),
             **{f"mcpd/{kind}": (decode, self._lister(kind)) for kind, decode in kinds.items()},
@@ -180,7 +185,11 @@ class Control:
 
     async def _started(self, name: str, seeker: Seeker) -> Place:
         place = self._broker.resolve(name, seeker)
-        await place.slot.start()
+        try:
+            await place.slot.start()
+        except McpdError:
+            if self._broker.resolve(name, seeker) is place:
+                raise
         place = await self._broker.settled(name, seeker)
         await place.slot.start()
         return place
@@ -210,7 +219,7 @@ class Control:
 
     def _lister(self, kind: str) -> Callable[[Connection, bytes, ListParams], None]:
         def handle(connection: Connection, request_id: bytes, p: ListParams) -> None:
-            connection.start(request_id, lambda: self._lists.page(kind, p, connection.seeker))
+            connection.start(request_id, lambda: self._lists.page(kind, p, connection.seeker, connection))
 
         return handle
 

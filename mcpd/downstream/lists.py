@@ -9,9 +9,10 @@ import msgspec
 import trio
 from msgspec import Raw, Struct
 
+from mcpd.broker.asked import Client as Listener
 from mcpd.broker.broker import Broker
 from mcpd.broker.catalog import Listing
-from mcpd.broker.place import nearest
+from mcpd.broker.place import Place, nearest
 from mcpd.broker.scopes import Seeker
 from mcpd.errors import BadRequest, McpdError, UnknownTool
 from mcpd.protocol import paging, rawjson
@@ -50,7 +51,7 @@ class Lists:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def page(self, kind: str, p: ListParams, seeker: Seeker) -> dict[str, object]:
+    async def page(self, kind: str, p: ListParams, seeker: Seeker, client: Listener | None = None) -> dict[str, object]:
         """Return one page, or with `name` one whole descriptor.
 
         Raises:
@@ -63,7 +64,7 @@ class Lists:
             raise BadRequest(f"mcpd/{kind}: name needs a server, too")
         if p.name is not None and (p.offset, p.limit) != (0, paging.DEFAULT_LIMIT):
             raise BadRequest(f"mcpd/{kind}: name goes without offset and limit")
-        found = await self.gather(kind, p.server, seeker, fresh=p.fresh)
+        found = await self.gather(kind, p.server, seeker, client, fresh=p.fresh)
         if p.name is not None:
             found.items = [self._one(kind, p.server, p.name, found.items)]
         max_bytes = paging.PAGE_BYTES if p.name is None else paging.DESCRIPTOR_BYTES + 2 * paging.ENVELOPE_BYTES
@@ -73,6 +74,13 @@ class Lists:
             if value := getattr(found, extra):
                 result[extra] = value
         return result
+
+    async def _place(self, kind: str, server: str, seeker: Seeker, client: Listener | None) -> Place:
+        """Return a server's copy, and let the client hear of changes of what it asks for."""
+        place = await self._broker.settled(server, seeker)
+        if client is not None:
+            place.interests.listed(client, kind)
+        return place
 
     def _one(self, kind: str, server: str | None, name: str, items: list[Item]) -> Item:
         for item in items:
@@ -86,14 +94,16 @@ class Lists:
             near=near,
         )
 
-    async def gather(self, kind: str, server: str | None, seeker: Seeker, *, fresh: bool = False) -> Gathered:
+    async def gather(
+        self, kind: str, server: str | None, seeker: Seeker, client: Listener | None = None, *, fresh: bool = False
+    ) -> Gathered:
         """Return the list of one server, or of all that have one; all are asked at once.
 
         Raises:
             McpdError: the one server that was asked for cannot list.
         """
         if server is not None:
-            place = await self._broker.settled(server, seeker)
+            place = await self._place(kind, server, seeker, client)
             return _joined([(server, await place.catalog.listing(kind, fresh=fresh))], [])
         names = list(self._broker.upstreams)
         answers: dict[str, tuple[Listing, bool]] = {}
@@ -101,7 +111,7 @@ class Lists:
 
         async def ask(name: str) -> None:
             try:
-                place = await self._broker.settled(name, seeker)
+                place = await self._place(kind, name, seeker, client)
                 answers[name] = await place.catalog.listing(kind, fresh=fresh)
             except McpdError as problem:
                 problems[name] = problem

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 import trio
@@ -33,9 +33,15 @@ class Exchange:
     """One request to an upstream, until it is answered, has failed or was given up.
 
     Subclasses say what is sent and take the one outcome: `on_result`, `on_error` or `on_failure`.
+
+    Attributes:
+        lasting: it may stay open as long as the incarnation that it was sent to, and belongs to that one
+            alone: it does not count as in flight, holds up no drain, and is never sent to another.
     """
 
     __slots__ = ("frame", "id")
+
+    lasting: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.id = b""
@@ -131,7 +137,7 @@ class Channel:
         counts: stray lines and messages by kind.
         on_notification: gets what a server notifies, other than progress of a pending request.
         on_request: gets what a server asks, other than `ping`.
-        on_idle: called whenever an answer leaves nothing pending; set while draining.
+        on_idle: called whenever an answer leaves nothing in flight; set while draining.
     """
 
     def __init__(self, timers: Timers, on_notification: Callable[[Message], None], message_bytes: int) -> None:
@@ -155,8 +161,8 @@ class Channel:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their answer."""
-        return len(self._peer.pending)
+        """How many requests wait for their answer, those that last not counted."""
+        return sum(not one.lasting for one in self._peer.pending.values())
 
     def request(self, exchange: Exchange, session: Session) -> None:
         """Number a request and send it."""
@@ -211,7 +217,7 @@ class Channel:
         transport = self._transport
         if transport is None:
             return []
-        unsent = [one for one in self._peer.pending.values() if transport.withdraw(one.frame)]
+        unsent = [one for one in self._peer.pending.values() if not one.lasting and transport.withdraw(one.frame)]
         for one in unsent:
             del self._peer.pending[one.id]
         return unsent
@@ -236,7 +242,7 @@ class Channel:
             exchange.on_failure(ServerProtocol("the answer is not UTF-8", may_have_run=True))
         else:
             self.counts["noise"] += 1
-        if self.on_idle is not None and not self._peer.pending:
+        if self.on_idle is not None and not self.in_flight:
             self.on_idle()
 
     def _dispatch(self, kind: Kind, exchange: Exchange | None, message: Message) -> None:

@@ -14,7 +14,7 @@ from .around import Surroundings
 class Idle:
     """The idle time of one upstream; costs a call nothing but a note of the time."""
 
-    def __init__(self, around: Surroundings, seconds: float, busy: Callable[[], int], stop: Callable[[], None]) -> None:
+    def __init__(self, around: Surroundings, seconds: float, busy: Callable[[], bool], stop: Callable[[], None]) -> None:
         """Take what to watch: `stop` is called after `seconds` (0: never) without use and not `busy`."""
         self._timers, self._time = around.timers, around.mover.time
         self._seconds, self._busy, self._stop = seconds, busy, stop

@@ -9,7 +9,13 @@ from .incarnation import Incarnation
 
 
 class Observer:
-    """Who wants to know; this one takes note of nothing, and offers nothing."""
+    """Who wants to know; this one takes note of nothing, and offers nothing.
+
+    Attributes:
+        is_wanted: it is to run although nobody asks it anything.
+    """
+
+    is_wanted: bool = False
 
     def on_state(self) -> None:
         """The state of the slot has changed."""

@@ -50,7 +50,7 @@ class Slot:
         self.state = State.STOPPED
         self.problem: McpdError | None = None
         self.since = trio.current_time()
-        self.idle = Idle(around, server.timeout.idle_seconds, lambda: self.in_flight, self._rest)
+        self.idle = Idle(around, server.timeout.idle_seconds, self._is_busy, self._rest)
         self.incarnations = 0
         self.current: Incarnation | None = None
         self.latest: Incarnation | None = None
@@ -73,6 +73,9 @@ class Slot:
     def in_flight(self) -> int:
         """How many requests wait for their answer."""
         return sum(one.channel.in_flight for one in self._alive)
+
+    def _is_busy(self) -> bool:
+        return self.in_flight > 0 or self.observer.is_wanted
 
     @property
     def retry_after_seconds(self) -> float | None:
@@ -274,9 +277,8 @@ class Slot:
             self._start_if_idle()
 
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
-        """Hand on what the current incarnation notifies."""
-        if incarnation is self.current:
-            self.observer.on_notification(incarnation, message)
+        """Hand on what an incarnation notifies."""
+        self.observer.on_notification(incarnation, message)
 
     def _ended(self, one: Incarnation, problem: McpdError | None) -> None:
         """Conclude from an incarnation of which nothing is left."""

@@ -29,6 +29,7 @@ class Client:
         self.key, self._desk = key, desk
         self.seeker = Seeker(key)
         self.capabilities, self.capabilities_json = NOTHING, b"{}"
+        self.log_level: str | None = None
         self.questions: list[Question] = []
         self.withdrawn: list[Question] = []
         self.notices: list[tuple[str, Any]] = []

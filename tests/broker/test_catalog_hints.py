@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.broker.desk import Desk
-from tests.broker.lists import TELLS, changed, known, lists, names, tools, walks
+from tests.broker.lists import TELLS, known, lists, names, tools, walks
 from tests.upstream.fakes import DISCOVERED, Reaction, Script, World, after
 
 
@@ -49,7 +49,7 @@ async def test_what_promises_nothing_is_asked_for_again(world: World, autojump_c
 async def test_a_change_ends_a_promise(world: World, autojump_clock: MockClock) -> None:
     desk = Desk(world, modern(hinted("a", ttl=60_000), after(1, hinted("b"))))
     await names(desk)
-    changed(world)
+    world.mover.batch(lambda: desk.catalog.list_changed("tools"))
 
     assert known(desk).ttl_ms_left(trio.current_time()) == 0
     assert await names(desk) == (["b"], False)

@@ -1,0 +1,62 @@
+"""`mcpd/subscribe`, `unsubscribe` and `log_level`: what a client wants to hear without asking each time."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mcpd.broker.broker import Broker
+from mcpd.broker.levels import LEVELS
+from mcpd.errors import BadRequest
+
+from .connection import Connection
+
+OFF = "off"
+
+
+class SubscribeParams(Struct):
+    """`params` of mcpd/subscribe and mcpd/unsubscribe."""
+
+    server: str
+    uri: str
+
+
+class LevelParams(Struct):
+    """`params` of mcpd/log_level: for one server, or for all that the client uses; `off` ends it."""
+
+    level: str
+    server: str | None = None
+
+
+class Wishes:
+    """Notes what clients want to hear."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def subscribe(self, connection: Connection, request_id: bytes, p: SubscribeParams) -> None:
+        """Let a client hear of a resource; answered when the server has agreed."""
+        self._broker.upstream(p.server)  # an unknown name is refused at once
+
+        async def work() -> dict[str, object]:
+            place = await self._broker.settled(p.server, connection.seeker)
+            await place.interests.subscribed(connection, p.uri)
+            return {}
+
+        connection.start(request_id, work)
+
+    def unsubscribe(self, connection: Connection, request_id: bytes, p: SubscribeParams) -> None:
+        """Let a client hear of a resource no more."""
+        self._broker.resolve(p.server, connection.seeker).interests.unsubscribe(connection, p.uri)
+        connection.answer(request_id, {})
+
+    def log_level(self, connection: Connection, request_id: bytes, p: LevelParams) -> None:
+        """Let a client hear what servers log."""
+        if p.level not in (OFF, *LEVELS):
+            raise BadRequest(f"there is no log level '{p.level[:50]}'", hint=f"one of {', '.join(LEVELS)}, {OFF}")
+        level = None if p.level == OFF else p.level
+        if p.server is not None:
+            self._broker.resolve(p.server, connection.seeker).interests.level(connection, level)
+        else:
+            connection.log_level = level
+            self._broker.set_level(connection)
+        connection.answer(request_id, {})

@@ -19,7 +19,6 @@ from mcpd.errors import CallTimeout, InputRequired, McpdError, ServerLost, Serve
 from mcpd.protocol import bounding, splicing
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
-from mcpd.protocol.structured import check_structured
 from mcpd.upstream.channel import Exchange
 from mcpd.upstream.lifecycle import State
 
@@ -50,7 +49,7 @@ class Call(Exchange):
     """
 
     __slots__ = (
-        "_answer", "_deadline", "_extended", "_inputs", "_latest", "_phase", "_place", "_repeated", "_revision", "_round",
+        "_answer", "_deadline", "_extended", "_inputs", "_latest", "_phase", "_place", "_repeated", "_round",
         "_rounds", "_seconds", "_token", "client", "exclusive", "incarnation", "over", "passed_on", "request", "request_id",
     )  # fmt: skip
 
@@ -62,7 +61,7 @@ class Call(Exchange):
         self._rounds, self._inputs = 0, b""
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
-        self.incarnation, self._revision = 0, ""
+        self.incarnation = 0
         self.over = self.passed_on = self.exclusive = self._extended = self._repeated = False
         self._phase = NEW
         limits = place.slot.server.timeout
@@ -112,7 +111,7 @@ class Call(Exchange):
 
     def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
         """Write the request for what was agreed; its time begins to run."""
-        self.incarnation, self._revision = session.incarnation, session.revision
+        self.incarnation = session.incarnation
         if self._extended:
             self._restart_clock()
         token = request_id if self._token is not None else None
@@ -294,8 +293,6 @@ class Call(Exchange):
         raise ServerProtocol(f"the answer is of an unknown type: {kind[:60].decode('utf-8', 'replace')}")
 
     def _view(self, result: Raw, head: splicing.Head) -> Parts:
-        if head.structured:
-            check_structured(head.structured, self._revision)
         shape = self.request.shape
         if shape is None or not bounding.needs_cut(result, self.request.max_bytes):
             size = len(result)

@@ -32,7 +32,6 @@ class Head(Struct, gc=False):
 
     meta: Raw = msgspec.field(name="_meta", default=ABSENT)
     result_type: Raw = msgspec.field(name="resultType", default=ABSENT)
-    structured: Raw = msgspec.field(name="structuredContent", default=ABSENT)
 
 
 _HEAD = msgspec.json.Decoder(Head)

@@ -1,7 +1,6 @@
-"""`structuredContent`: what a revision lets it be, and whether a text says the same.
+"""`structuredContent`: whether a text of the same result says it already, so that it is not shown twice.
 
-Spec: 2025-06-18 and 2025-11-25, server/tools, "Structured Content": a JSON object; 2026-07-28: any JSON
-value. Before 2025-06-18 there was none, and who sends it anyway means what came later.
+What a revision lets it be is between the server and whoever reads it: it is passed on as it came.
 """
 
 from __future__ import annotations
@@ -11,33 +10,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from mcpd.errors import ServerProtocol
-
 from . import rawjson
 from .jsonrpc import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The first revision that lets it be any JSON value; revisions are dates and compare as text.
-ANY_JSON_FROM = "2026-07-28"
-
 # A number that is no integer stays its literal, so that none is rounded and 1.0 is not 1.
 _VALUE = msgspec.json.Decoder(float_hook=Raw)
-
-
-def check_structured(structured: Raw, revision: str) -> None:
-    """Check the structured content of a result; the bytes are not touched.
-
-    Args:
-        structured: its JSON; empty where the result has none.
-        revision: what was agreed with the server.
-
-    Raises:
-        ServerProtocol: It is no object, and has to be one.
-    """
-    if structured and revision < ANY_JSON_FROM and (kind := rawjson.kind(structured)) != "an object":
-        raise ServerProtocol(f"`structuredContent` of the result is {kind}, and must be an object in {revision}")
 
 
 def says(texts: Sequence[str], structured: Raw) -> bool:

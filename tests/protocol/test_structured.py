@@ -1,4 +1,4 @@
-"""What `structuredContent` may be, and when two JSON values are the same."""
+"""When two JSON values are the same."""
 
 from __future__ import annotations
 
@@ -10,43 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcpd.errors import ServerProtocol
-from mcpd.protocol.mcp import LEGACY, MODERN
-from mcpd.protocol.splicing import look
-from mcpd.protocol.structured import canonical, check_structured
-
-VALUES = {
-    b"null": "null",
-    b"[]": "an array",
-    b'"x"': "a string",
-    b"7": "a number",
-    b"true": "true",
-}
-
-
-@pytest.mark.parametrize("revision", LEGACY)
-@pytest.mark.parametrize(("value", "kind"), VALUES.items())
-def test_structured_content_that_is_no_object_is_malformed_before_it_may_be_any_json(
-    value: bytes, kind: str, revision: str
-) -> None:
-    head = look(b'{"content":[],"structuredContent": %b}' % value)
-
-    with pytest.raises(ServerProtocol) as caught:
-        check_structured(head.structured, revision)
-
-    assert caught.value.message == f"`structuredContent` of the result is {kind}, and must be an object in {revision}"
-
-
-@pytest.mark.parametrize("revision", MODERN)
-@pytest.mark.parametrize("value", VALUES)
-def test_structured_content_may_be_any_json_in_the_modern_era(value: bytes, revision: str) -> None:
-    check_structured(look(b'{"structuredContent":%b}' % value).structured, revision)
-
-
-@pytest.mark.parametrize("revision", [*LEGACY, *MODERN])
-def test_an_object_or_none_at_all_is_good_in_every_revision(revision: str) -> None:
-    for result in (b'{"structuredContent": {"n":1.0}}', b'{"content":[]}', b"{}"):
-        check_structured(look(result).structured, revision)
+from mcpd.protocol.structured import canonical
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
+import signal
 import socket
 import time
 from collections import deque
+from errno import EBADF
 
 from mcpd_client.connection import ClientConnection, Reply
 from mcpd_client.errors import ClientError, ConnectionLost, RequestRefused, Withdrawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, NoReturn
 
     OnNotification = Callable[[str, Any], None]
@@ -25,6 +28,9 @@ READ_BYTES = 262144
 PATIENCE_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
 INTERNAL_ERROR = -32603
+
+# Becomes readable when a signal comes, while `woken_by_signals`: signals are the process's, not a connection's.
+_wake_fds: list[int] = []
 
 
 class ServerRequest:
@@ -117,7 +123,8 @@ class Link:
         assert self.sock is not None  # noqa: S101
         patience = ANSWER_SECONDS if self._has_asked else PATIENCE_SECONDS
         try:
-            self.sock.settimeout(patience if deadline is None else _remaining(deadline))
+            if not poll((self.sock.fileno(),), patience if deadline is None else _remaining(deadline)):
+                raise TimeoutError
             data = self.sock.recv(READ_BYTES)
         except TimeoutError:
             if deadline is not None:
@@ -225,14 +232,12 @@ class Waiting:
         while True:
             self._check_wanted(request_id)
             assert self._link.sock is not None  # noqa: S101
-            if (sock_fd := self._link.sock.fileno()) < 0:
-                # Another thread has just closed it, and before that the connection.
+            sock_fd = self._link.sock.fileno()
+            try:
+                ready = poll((sock_fd, *fds), None if self._deadline is None else _remaining(self._deadline))
+            except (OSError, TimeoutError):
+                # The time is up, or another thread has just closed the connection.
                 continue
-            poll = select.poll()
-            for fd in (sock_fd, *fds):
-                poll.register(fd, select.POLLIN)
-            limit = None if self._deadline is None else max(self._deadline - time.monotonic(), 0) * 1000
-            ready = [fd for fd, _ in poll.poll(limit)]
             if sock_fd in ready:
                 self._link.receive(None)
                 self._hand_on()
@@ -249,6 +254,46 @@ class Waiting:
             raise Withdrawn("the request that it belonged to has ended")
         if self._deadline is not None and self._deadline <= time.monotonic():
             raise Withdrawn("the time for the request is up")
+
+
+@contextlib.contextmanager
+def woken_by_signals() -> Iterator[None]:
+    """Let a signal end a wait even if it comes just before the wait begins; for the main thread of a program.
+
+    Python only notes a signal when it comes, and looks at its notes between two steps of the program: a wait
+    that has been entered in the meantime would last until something else ends it.
+    """
+    read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    _wake_fds.append(read)
+    try:
+        yield
+    finally:
+        _wake_fds.remove(read)
+        signal.set_wakeup_fd(before)
+        os.close(read)
+        os.close(write)
+
+
+def poll(fds: Sequence[int], seconds: float | None) -> list[int]:
+    """Return which of `fds` can be read, once one can; none if the time is up.
+
+    Raises:
+        OSError: one is closed.
+    """
+    if min(fds) < 0:
+        raise OSError(EBADF, os.strerror(EBADF))
+    deadline = None if seconds is None else time.monotonic() + seconds
+    poller = select.poll()
+    for fd in (*fds, *_wake_fds):
+        poller.register(fd, select.POLLIN)
+    while True:
+        ready = [fd for fd, _ in poller.poll(None if deadline is None else max(deadline - time.monotonic(), 0) * 1000)]
+        found = [fd for fd in ready if fd not in _wake_fds]
+        if found or not ready:
+            return found
+        # What the signal's handler raises has been raised by now; this one wants to go on.
+        os.read(ready[0], READ_BYTES)
 
 
 def _remaining(deadline: float) -> float:

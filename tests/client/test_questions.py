@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcpd_client import waiting
 from mcpd_client.errors import ConnectionLost, RequestFailed, RequestRefused, RequestTimeout, Withdrawn
 from mcpd_client.sync import Client
 
@@ -264,6 +267,33 @@ def test_the_time_for_a_request_counts_while_a_question_is_asked(serve: Any, pip
     client = Client(timeout=0.05, on_request=lambda request: request.wait_readable(pipe[0]))
     with pytest.raises(RequestTimeout):
         client.call("demo", "ask")
+
+
+def test_a_signal_that_does_not_interrupt_a_wait_ends_it_all_the_same(pipe: tuple[int, int]) -> None:
+    """As one that comes just before the wait, a signal that another thread gets is only noted by Python."""
+    main_thread = threading.main_thread()
+
+    def signal_when_it_waits() -> None:
+        while sys._current_frames()[main_thread.ident or 0].f_code is not waiting.poll.__code__ or not sleeps(
+            main_thread
+        ):
+            os.sched_yield()
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: os.write(pipe[1], b"x") and None)
+    thread = threading.Thread(target=signal_when_it_waits)
+    thread.start()
+    try:
+        with waiting.woken_by_signals():
+            assert waiting.poll((pipe[0],), 30) == [pipe[0]]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        thread.join()
+
+
+def sleeps(thread: threading.Thread) -> bool:
+    with open(f"/proc/self/task/{thread.native_id}/stat") as file:
+        return file.read().rpartition(") ")[2].startswith("S")
 
 
 def _line(message: object) -> bytes:

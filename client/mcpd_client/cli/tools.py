@@ -17,6 +17,7 @@ from mcpd_client.cli.session import open_client
 from mcpd_client.errors import RemoteProtocolError, RequestFailed, UsageError
 from mcpd_client.fast import INTERRUPTED, can_ask, print_answer, wants_progress, working_directory
 from mcpd_client.sync import Client
+from mcpd_client.waiting import woken_by_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def ask_daemon(options: Namespace, argv: Sequence[str], files: Mapping[str, str]
 def _watched(progress: ProgressLine | None) -> Iterator[None]:
     """Leave nothing of the progress behind, and say what an interruption means."""
     try:
-        yield
+        with woken_by_signals():
+            yield
     except KeyboardInterrupt:
         if progress is not None:
             progress.clear()

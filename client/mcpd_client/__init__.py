@@ -11,10 +11,27 @@ starts faster than most of these modules import.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcpd_client.errors import ClientError, ConnectionLost, DaemonNotRunning, RequestFailed, RequestTimeout
+    from mcpd_client.errors import (
+        ClientError,
+        ConnectionLost,
+        DaemonNotRunning,
+        RequestFailed,
+        RequestRefused,
+        RequestTimeout,
+        Withdrawn,
+    )
     from mcpd_client.sync import Client
 
-__all__ = ["Client", "ClientError", "ConnectionLost", "DaemonNotRunning", "RequestFailed", "RequestTimeout"]
+__all__ = [
+    "Client",
+    "ClientError",
+    "ConnectionLost",
+    "DaemonNotRunning",
+    "RequestFailed",
+    "RequestRefused",
+    "RequestTimeout",
+    "Withdrawn",
+]
 __version__ = "0.1.0"
 
 

@@ -53,6 +53,8 @@ class ClientConnection:
         self._pending: set[int] = set()
         self._replies: dict[int, Reply] = {}
         self._incoming: list[dict[str, Any]] = []
+        # The daemon's requests that have no answer yet, by the JSON of their id; why not, if one is withdrawn.
+        self._asked: dict[str, str | None] = {}
         self._cause: ClientError | None = None
 
     @property
@@ -143,6 +145,10 @@ class ClientConnection:
             raise RequestFailed(reply.error)
         return reply
 
+    def has_reply(self, request_id: int) -> bool:
+        """Tell whether a reply is there to be taken."""
+        return request_id in self._replies
+
     def raise_cause(self) -> NoReturn:
         """Raise the cause for which this connection has ended."""
         raise self._cause or ConnectionLost("the connection has ended", may_have_run=True)
@@ -152,13 +158,24 @@ class ClientConnection:
         incoming, self._incoming = self._incoming, []
         return incoming
 
+    def withdrawal(self, request_id: object) -> str | None:
+        """Return why a request of the daemon needs no answer any more; None if it needs one."""
+        return self._asked.get(encode(request_id), "it is not wanted any more")
+
+    def forget(self, request_id: object) -> None:
+        """Forget a request of the daemon that gets no answer."""
+        self._asked.pop(encode(request_id), None)
+
     def respond(self, request_id: object, result: object) -> bytes:
         """Return the bytes that answer a request of the daemon."""
-        return f'{{"jsonrpc":"2.0","id":{encode(request_id)},"result":{encode(result)}}}\n'.encode()
+        line = f'{{"jsonrpc":"2.0","id":{encode(request_id)},"result":{encode(result)}}}\n'.encode()
+        self.forget(request_id)
+        return line
 
-    def refuse(self, request_id: object, message: str) -> bytes:
-        """Return the bytes that refuse a request of the daemon as unknown."""
-        error = encode({"code": -32601, "message": message})
+    def refuse(self, request_id: object, message: str, code: int = -32601) -> bytes:
+        """Return the bytes that answer a request of the daemon with an error; that of an unknown method by default."""
+        self.forget(request_id)
+        error = encode({"code": code, "message": message})
         return f'{{"jsonrpc":"2.0","id":{encode(request_id)},"error":{error}}}\n'.encode()
 
     def close(self, cause: ClientError) -> None:
@@ -173,6 +190,7 @@ class ClientConnection:
         text, message = _decode_line(line)
         # A request is told by its method: its id may equal one of ours.
         if "method" in message:
+            self._note_request(message)
             self._incoming.append(message)
             return
         request_id = message.get("id")
@@ -181,6 +199,14 @@ class ClientConnection:
         elif isinstance(request_id, int) and request_id in self._pending:
             self._pending.discard(request_id)
             self._replies[request_id] = Reply(_checked(message), text)
+
+    def _note_request(self, message: dict[str, Any]) -> None:
+        if "id" in message:
+            self._asked[encode(message["id"])] = None
+        elif message["method"] == "notifications/cancelled" and isinstance(params := message.get("params"), dict):
+            key = encode(params.get("requestId"))
+            if key in self._asked:
+                self._asked[key] = str(params.get("reason") or "the daemon does not say why")
 
 
 def encode(value: object) -> str:

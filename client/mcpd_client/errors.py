@@ -7,6 +7,8 @@ ClientError
 ├─ ConnectionLost        the connection ended; `may_have_run` says whether the request may have had an effect
 ├─ RemoteProtocolError   what came over the socket is not the protocol
 ├─ RequestTimeout        the caller's own limit passed; the connection is closed
+├─ RequestRefused        raised by a caller's `on_request`: the daemon's request is answered with an error
+├─ Withdrawn             raised in a caller's `on_request`: the daemon's request is not wanted any more
 └─ RequestFailed         the daemon answered with an error; carries code, class, server, hint, data
 
 Codes and classes are those of the socket. Errors born in the client have classes of their own, with
@@ -114,6 +116,22 @@ class RequestTimeout(ClientError):
     """The caller's own limit passed. The request may have run; the connection is closed."""
 
     code, kind, exit_code = 12, "timeout", EXIT_TIMEOUT
+
+
+class RequestRefused(ClientError):
+    """What `on_request` raises to answer a request of the daemon with a JSON-RPC error."""
+
+    kind = "refused"
+
+    def __init__(self, message: str, *, code: int = -32601) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Withdrawn(ClientError):
+    """The request of the daemon that is being answered is not wanted any more."""
+
+    code, kind, exit_code = 45, "withdrawn", EXIT_SERVER
 
 
 class RequestFailed(ClientError):

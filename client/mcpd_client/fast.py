@@ -3,7 +3,7 @@
 The daemon parses the arguments and renders the result, so that nothing is needed here but a socket
 and two functions on strings: argv goes out in one `mcpd/cli` line, and exit code, stdout and stderr
 come back in one. Whatever does not fit (an option that concerns the client, a file to read, no
-daemon, a notification, an error) goes on in `mcpd_client.cli`, with the open connection if the
+daemon, a notification, a question, an error) goes on in `mcpd_client.cli`, with the open connection if the
 request is out already: a request that the daemon can have read is never sent twice.
 
 Imports are the price of every call. They are limited to `sys`, `os` and the C modules `_socket` and
@@ -26,6 +26,7 @@ REPLY_START = b'{"jsonrpc":"2.0","id":1,"result":{"exit":'
 PATIENCE_SECONDS = 30
 # A Unix socket hands over about as much at once.
 READ_BYTES = 262144
+INTERRUPTED = "interrupted; the call may have run"
 
 
 def main() -> int:
@@ -43,7 +44,7 @@ def main() -> int:
             return run_fully(argv)
     except KeyboardInterrupt:
         # The connection closes with the process, and that cancels the call.
-        os.write(2, b"interrupted; the call may have run\n")
+        write_text(2, f"{INTERRUPTED}\n")
         status = 130
     # Taking the interpreter apart would cost a tenth of the whole call, and nothing is left to flush.
     os._exit(status)
@@ -113,6 +114,8 @@ def make_request(argv: list[str]) -> bytes:
         extra = f',"columns":{os.get_terminal_size(1).columns or 80}'
     if wants_progress(argv):
         extra += ',"_meta":{"progressToken":1}'
+    if can_ask(argv):
+        extra += ',"capabilities":{"elicitation":{"form":{},"url":{}}}'
     arguments = ",".join([encode_basestring(argument) for argument in argv])
     return (
         '{"jsonrpc":"2.0","id":1,"method":"mcpd/cli","params":{"argv":['
@@ -123,6 +126,11 @@ def make_request(argv: list[str]) -> bytes:
 def wants_progress(argv: list[str]) -> bool:
     """Tell whether somebody would see the progress of this command."""
     return argv[0] == "call" and os.isatty(2) and "-q" not in argv and "--json" not in argv
+
+
+def can_ask(argv: list[str]) -> bool:
+    """Tell whether there is a user at a terminal whom a server can ask something during this command."""
+    return argv[0] == "call" and os.isatty(0) and os.isatty(2)
 
 
 def working_directory() -> str:

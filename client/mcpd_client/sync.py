@@ -6,7 +6,6 @@ into its timeout closes the connection, since half a line may be on its way; ope
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import sys
@@ -14,24 +13,22 @@ import threading
 import time
 
 from mcpd_client import autostart as starting
-from mcpd_client.connection import ClientConnection, Reply
-from mcpd_client.errors import ClientError, ConnectionLost, RequestFailed, RequestTimeout
+from mcpd_client.errors import ConnectionLost, RequestFailed, RequestTimeout
+from mcpd_client.waiting import Link, Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, NoReturn, Self
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any, Self
+
+    from mcpd_client.connection import Reply
+    from mcpd_client.waiting import OnNotification, OnRequest
 
 PROTOCOL_VERSION = 1
-READ_BYTES = 262144
 # The largest page of a list that the daemon gives.
 PAGE_ITEMS = 100
 # How much later than the daemon's own deadline a call is given up here: time for its answer to arrive.
 GRACE_SECONDS = 10.0
-# A request without a timeout may take hours; but a daemon that is silent for this long is asked whether it
-# lives, and given up if it does not answer that.
-PATIENCE_SECONDS = 30.0
-ANSWER_SECONDS = 10.0
 
 
 class Client:
@@ -44,6 +41,11 @@ class Client:
         project: the folder that decides which project's servers are meant; by default the daemon
             takes the working directory of this process.
         command: what starts a daemon; see `autostart.connect`.
+        capabilities: what the daemon may ask of this client, as in `{"elicitation": {"form": {}}}`; they
+            are declared when it connects.
+        on_request: called with a `ServerRequest` when the daemon asks something while a request waits. What it
+            returns is the result. It may raise `RequestRefused` to answer with an error, and must not use this
+            client. Without it everything is refused at once.
     """
 
     def __init__(
@@ -54,27 +56,27 @@ class Client:
         *,
         project: str | None = None,
         command: Sequence[str] | None = None,
+        capabilities: Mapping[str, object] | None = None,
+        on_request: OnRequest | None = None,
     ) -> None:
         self._path = path
         self._command = command
         self._autostart = autostart
         self._timeout = timeout
         self._project = project
+        self._capabilities = capabilities
+        self._on_request = on_request
         self._lock = threading.Lock()
-        self._connection = ClientConnection()
-        self._sock: socket.socket | None = None
-        # Whether nothing has come, or gone out, since the last request; and whether a ping is out.
-        self._is_unread = False
-        self._has_asked = False
+        self._link = Link()
 
     @classmethod
     def adopt(cls, sock: socket.socket, request_id: int, received: bytes) -> Self:
         """Return a client that goes on with a connection over which one request has been sent already."""
         client = cls(autostart=False)
-        client._sock = sock
-        client._connection.adopt(request_id)
+        client._link.sock = sock
+        client._link.core.adopt(request_id)
         if received:
-            client._connection.receive_data(received)
+            client._link.core.receive_data(received)
         return client
 
     def __enter__(self) -> Self:
@@ -86,8 +88,8 @@ class Client:
 
     def peer_pid(self) -> int:
         """Return the process that listened on the socket when it was set up, as the kernel says."""
-        assert self._sock is not None  # noqa: S101
-        return int.from_bytes(self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
+        assert self._link.sock is not None  # noqa: S101
+        return int.from_bytes(self._link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
 
     def connect(self) -> None:
         """Connect now instead of with the first request; does nothing if that has been done.
@@ -101,13 +103,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connection, which cancels what is running; may be called from another thread."""
-        may_have_run = self._connection.has_pending
-        self._connection.close(ConnectionLost("the client has been closed", may_have_run=may_have_run))
-        if (sock := self._sock) is not None:
-            # Wakes a thread that is reading; closing alone would leave it there.
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-            sock.close()
+        self._link.close(ConnectionLost("the client has been closed", may_have_run=self._link.core.has_pending))
 
     def request(
         self,
@@ -115,7 +111,8 @@ class Client:
         params: object = None,
         *,
         timeout: float | None = None,
-        on_notification: Callable[[str, Any], None] | None = None,
+        on_notification: OnNotification | None = None,
+        on_request: OnRequest | None = None,
     ) -> Any:
         """Return the result of one request.
 
@@ -124,13 +121,16 @@ class Client:
             params: what JSON can say; None is an empty object.
             timeout: seconds; None is the client's own.
             on_notification: called with method and params of each notification that comes meanwhile.
+            on_request: called for each request of the daemon that comes meanwhile; default is the client's own.
 
         Raises:
             RequestFailed: the daemon answered with an error.
             RequestTimeout: nothing came in time; the connection is closed.
             ConnectionLost: the connection ended.
         """
-        return self.request_reply(method, params, timeout=timeout, on_notification=on_notification).result
+        return self.request_reply(
+            method, params, timeout=timeout, on_notification=on_notification, on_request=on_request
+        ).result
 
     def request_reply(
         self,
@@ -138,49 +138,33 @@ class Client:
         params: object = None,
         *,
         timeout: float | None = None,
-        on_notification: Callable[[str, Any], None] | None = None,
+        on_notification: OnNotification | None = None,
+        on_request: OnRequest | None = None,
     ) -> Reply:
         """Like `request`, but return the whole reply, which also has the result's own text."""
-        seconds = self._timeout if timeout is None else timeout
-        deadline = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             self._open()
-            request_id, data = self._connection.start(method, params)
-            try:
-                # A send that fails has not delivered the newline: the daemon cannot run what has no end.
-                self._send(data, deadline, may_have_run=False)
-                self._is_unread = True
-                return self._wait_reply(request_id, deadline, on_notification)
-            except TimeoutError:
-                error = RequestTimeout(f"the daemon did not answer {method} within {seconds:g} s")
-                self._give_up(error)
-                raise error from None
-            except RequestFailed:
-                raise
-            except BaseException:
-                # Lost, or interrupted in the middle: closing tells the daemon to stop.
-                self.close()
-                raise
+            seconds = self._timeout if timeout is None else timeout
+            return self._exchange(method, params, seconds, on_notification, on_request)
 
-    def wait_reply(self, request_id: int, on_notification: Callable[[str, Any], None] | None = None) -> Reply:
+    def wait_reply(
+        self,
+        request_id: int,
+        on_notification: OnNotification | None = None,
+        on_request: OnRequest | None = None,
+    ) -> Reply:
         """Wait for the reply to a request that somebody else has sent (see `adopt`)."""
         with self._lock:
-            return self._wait_reply(request_id, None, on_notification)
+            return Waiting(self._link, request_id, None, on_notification, on_request or self._on_request).reply()
 
-    def follow(self, on_notification: Callable[[str, Any], None]) -> None:
+    def follow(self, on_notification: OnNotification) -> None:
         """Hand on notifications until the connection ends; ends with ConnectionLost."""
         # No request has the id 0, so that only the end of the connection ends this.
         self.wait_reply(0, on_notification)
 
     def hello(self, **members: object) -> Any:
         """Introduce this client; `members` are more of the parameters of `mcpd/hello`."""
-        params: dict[str, object] = {
-            "version": PROTOCOL_VERSION,
-            "client": {"name": "mcpd_client", "pid": os.getpid()},
-        }
-        if self._project is not None:
-            params["project"] = self._project
-        return self.request("mcpd/hello", {**params, **members})
+        return self.request("mcpd/hello", {**self._introduction(), **members})
 
     def servers(self, *, every: bool = False) -> list[dict[str, Any]]:
         """Return one row per server; with `every` also those of other projects."""
@@ -210,7 +194,7 @@ class Client:
         *,
         timeout: float | None = None,
         max_bytes: int | None = None,
-        on_notification: Callable[[str, Any], None] | None = None,
+        on_notification: OnNotification | None = None,
     ) -> Any:
         """Call a tool and return its result, cut to `max_bytes` of text; see `pages` for the rest.
 
@@ -246,87 +230,55 @@ class Client:
             yield result
 
     def _open(self) -> None:
-        if self._sock is None and not self._connection.closed:
-            may_start = self._autostart and not starting.is_forbidden(os.environ)
-            self._sock = starting.connect(self._path, autostart=may_start, command=self._command)
-
-    def _send(self, data: bytes, deadline: float | None, *, may_have_run: bool) -> None:
-        """Send all of `data`; `may_have_run` says what is true of the request under way if that fails."""
-        assert self._sock is not None  # noqa: S101
-        self._sock.settimeout(PATIENCE_SECONDS if deadline is None else _remaining(deadline))
-        try:
-            self._sock.sendall(data)
-        except TimeoutError:
-            if deadline is not None:
-                raise
-            self._lose(f"it has read nothing for {PATIENCE_SECONDS:.0f} s", may_have_run=may_have_run)
-        except OSError as error:
-            self._lose(str(error.strerror), may_have_run=may_have_run)
-
-    def _wait_reply(
-        self, request_id: int, deadline: float | None, on_notification: Callable[[str, Any], None] | None
-    ) -> Reply:
-        while True:
-            self._hand_on(on_notification)
-            reply = self._connection.take_reply(request_id)
-            if reply is not None:
-                return reply
-            self._receive(deadline)
-
-    def _receive(self, deadline: float | None) -> None:
-        """Take in what comes next; without a deadline, ask a daemon that is silent for long whether it is there."""
-        assert self._sock is not None  # noqa: S101
-        patience = ANSWER_SECONDS if self._has_asked else PATIENCE_SECONDS
-        self._sock.settimeout(patience if deadline is None else _remaining(deadline))
-        try:
-            data = self._sock.recv(READ_BYTES)
-        except TimeoutError:
-            if deadline is not None:
-                raise
-            if self._has_asked:
-                self._lose(f"no answer to a ping within {ANSWER_SECONDS:.0f} s", may_have_run=True)
-            self._has_asked = True
-            # From here on it may be the ping that has not been read.
-            self._is_unread = False
-            self._send(self._connection.ping(), None, may_have_run=True)
+        if self._link.sock is not None or self._link.core.closed:
             return
-        except OSError as error:
-            # Linux reports a reset, not an end, exactly if the other side closed with bytes unread; the end of
-            # the request is among them if nothing has come back for it.
-            self._lose(
-                str(error.strerror), may_have_run=not (self._is_unread and isinstance(error, ConnectionResetError))
-            )
-        self._has_asked = self._is_unread = False
-        self._connection.receive_data(data)
+        may_start = self._autostart and not starting.is_forbidden(os.environ)
+        self._link.sock = starting.connect(self._path, autostart=may_start, command=self._command)
+        if self._capabilities is not None:
+            # Before anything else: what a request may ask back is decided when it comes.
+            try:
+                self._exchange("mcpd/hello", self._introduction(), self._timeout, None, None)
+            except RequestFailed as error:
+                self._link.close(error)
+                raise
 
-    def _hand_on(self, on_notification: Callable[[str, Any], None] | None) -> None:
-        for message in self._connection.take_incoming():
-            if "id" in message:
-                # Nothing was offered in a hello, so that nothing should be asked; still, silence would block.
-                answer = self._connection.refuse(message["id"], "this client answers no requests")
-                self._send(answer, None, may_have_run=True)
-            elif on_notification is not None:
-                on_notification(message["method"], message.get("params"))
+    def _introduction(self) -> dict[str, object]:
+        params: dict[str, object] = {
+            "version": PROTOCOL_VERSION,
+            "client": {"name": "mcpd_client", "pid": os.getpid()},
+        }
+        if self._project is not None:
+            params["project"] = self._project
+        if self._capabilities is not None:
+            params["capabilities"] = dict(self._capabilities)
+        return params
 
-    def _lose(self, reason: str, *, may_have_run: bool) -> NoReturn:
-        self._give_up(ConnectionLost(f"the connection to the daemon is lost: {reason}", may_have_run=may_have_run))
-        self._connection.raise_cause()
-
-    def _give_up(self, cause: ClientError) -> None:
-        self._connection.close(cause)
-        self.close()
+    def _exchange(
+        self,
+        method: str,
+        params: object,
+        seconds: float | None,
+        on_notification: OnNotification | None,
+        on_request: OnRequest | None,
+    ) -> Reply:
+        deadline = None if seconds is None else time.monotonic() + seconds
+        request_id, data = self._link.core.start(method, params)
+        try:
+            self._link.send_request(data, deadline)
+            return Waiting(self._link, request_id, deadline, on_notification, on_request or self._on_request).reply()
+        except TimeoutError:
+            error = RequestTimeout(f"the daemon did not answer {method} within {seconds:g} s")
+            self._link.close(error)
+            raise error from None
+        except RequestFailed:
+            raise
+        except BaseException:
+            # Lost, or interrupted in the middle: closing tells the daemon to stop.
+            self.close()
+            raise
 
 
 def view_of(result: Any) -> dict[str, Any]:
     """Return what a bounded result says about itself: bytes, shown, truncated, handle, nextOffset."""
     view: dict[str, Any] = (result.get("_meta") or {}).get("mcpd/view") or {}
     return view
-
-
-def _remaining(deadline: float | None) -> float | None:
-    if deadline is None:
-        return None
-    remaining = deadline - time.monotonic()
-    if remaining <= 0:
-        raise TimeoutError
-    return remaining

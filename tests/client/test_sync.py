@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import mcpd_client
-from mcpd_client import sync
+from mcpd_client import waiting
 from mcpd_client.errors import ConnectionLost, DaemonNotRunning, RemoteProtocolError, RequestFailed, RequestTimeout
 from mcpd_client.sync import Client
 from tests.client.scripted import Peer, ScriptedDaemon
@@ -181,7 +181,7 @@ def test_a_daemon_that_ends_without_reading_has_run_nothing(socket_path: str) ->
 def test_a_daemon_that_ends_after_a_ping_that_it_has_not_read_may_have_run_it(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 0.02)
 
     def end(peer: Peer, _: object) -> None:
         select.select([peer.sock], [], [])
@@ -203,7 +203,7 @@ def test_nonsense_ends_the_connection(serve: Any) -> None:
 
 
 def test_a_silent_daemon_is_asked_whether_it_lives(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 0.02)
 
     def slow(peer: Peer, request: dict[str, Any]) -> None:
         ping = peer.read()
@@ -219,8 +219,8 @@ def test_a_silent_daemon_is_asked_whether_it_lives(serve: Any, monkeypatch: pyte
 
 
 def test_a_daemon_that_does_not_even_answer_that_is_given_up(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync, "PATIENCE_SECONDS", 0.02)
-    monkeypatch.setattr(sync, "ANSWER_SECONDS", 0.02)
+    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(waiting, "ANSWER_SECONDS", 0.02)
     serve({"mcpd/call": lambda peer, _: [peer.read(), peer.read()]})
 
     with Client() as client, pytest.raises(ConnectionLost, match="no answer to a ping") as caught:
@@ -283,6 +283,6 @@ def test_the_package_has_no_other_names() -> None:
 
 def _wait_sent(client: Client) -> None:
     """Wait until the other side has not read yet what the client sent: SIOCOUTQ, by its number."""
-    assert client._sock is not None
-    while int.from_bytes(fcntl.ioctl(client._sock, 0x5411, bytes(4)), sys.byteorder) == 0:
+    assert client._link.sock is not None
+    while int.from_bytes(fcntl.ioctl(client._link.sock, 0x5411, bytes(4)), sys.byteorder) == 0:
         os.sched_yield()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager
 
 from mcpd_client.cli.render import clean_line, shorten
 from mcpd_client.fast import write_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
 BAR_CELLS = 20
@@ -29,10 +30,11 @@ class ProgressLine:
         self._next_moment = 0.0
         self._count = 0
         self._is_shown = False
+        self._is_held = False
 
     def __call__(self, method: str, params: Any) -> None:
         """Show one notification; too soon after the last one it is passed over."""
-        if method != "notifications/progress" or not isinstance(params, dict):
+        if self._is_held or method != "notifications/progress" or not isinstance(params, dict):
             return
         if (now := self._clock()) < self._next_moment:
             return
@@ -41,6 +43,16 @@ class ProgressLine:
         width = (self._columns or os.get_terminal_size(self._fd).columns or 80) - 1
         write_text(self._fd, f"\r\x1b[K{shorten(progress_text(params, self._count), width)}")
         self._is_shown = True
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Show nothing for a while: the terminal is used for something else."""
+        self.clear()
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
 
     def clear(self) -> None:
         """Remove the line, if it is there."""

@@ -1,28 +1,32 @@
 """`tools` and `call`: parsed and rendered by the daemon; what is done here is what only a client can do.
 
-That is reading the files that arguments name, showing progress, and writing what a tool returned to
-files.
+That is reading the files that arguments name, showing progress, answering what a server asks, and
+writing what a tool returned to files.
 """
 
 from __future__ import annotations
 
 import os
 import socket as sockets
+from contextlib import contextmanager
 
 from mcpd_client.cli.options import GLOBAL_FLAGS, GLOBAL_VALUES, Command, Namespace, pick
 from mcpd_client.cli.progress import ProgressLine
-from mcpd_client.cli.render import terminal_columns
+from mcpd_client.cli.render import print_note, terminal_columns
 from mcpd_client.cli.session import open_client
 from mcpd_client.errors import RemoteProtocolError, RequestFailed, UsageError
-from mcpd_client.fast import print_answer, wants_progress, working_directory
+from mcpd_client.fast import INTERRUPTED, can_ask, print_answer, wants_progress, working_directory
 from mcpd_client.sync import Client
+from mcpd_client.waiting import woken_by_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
     from argparse import ArgumentParser
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
+
+    from mcpd_client.waiting import OnRequest
 
 # The daemon parses these itself.
 PASSED = ("--json", "--timeout", "-q", "--quiet")
@@ -41,15 +45,14 @@ def resume(argv: Sequence[str], sock: socket, received: bytes) -> int:
     """
     with Client.adopt(sockets.socket(fileno=sock.detach()), 1, received) as client:
         progress = ProgressLine() if wants_progress(list(argv)) else None
+        _, on_request = who_answers(argv, None, progress)
         try:
-            result = client.wait_reply(1, progress).result
+            with _watched(progress):
+                result = client.wait_reply(1, progress, on_request).result
         except RequestFailed as error:
             if not is_turned_away(error):
                 raise
             result = None
-        finally:
-            if progress is not None:
-                progress.clear()
     if result is None:
         return _run(Namespace(name=argv[0], argv=argv[1:]))
     return print_answer(*checked_answer(result))
@@ -71,22 +74,66 @@ def ask_daemon(options: Namespace, argv: Sequence[str], files: Mapping[str, str]
     if wants_progress(list(argv)):
         progress = ProgressLine()
         params["_meta"] = {"progressToken": 1}
+    capabilities, on_request = who_answers(argv, options.elicit, progress)
+    if capabilities:
+        params["capabilities"] = capabilities
+    with _watched(progress):
+        return checked_answer(_request(options, params, progress, on_request))
+
+
+@contextmanager
+def _watched(progress: ProgressLine | None) -> Iterator[None]:
+    """Leave nothing of the progress behind, and say what an interruption means."""
     try:
-        return checked_answer(_request(options, params, progress))
+        with woken_by_signals():
+            yield
+    except KeyboardInterrupt:
+        if progress is not None:
+            progress.clear()
+        print_note(INTERRUPTED)
+        raise
     finally:
         if progress is not None:
             progress.clear()
 
 
-def _request(options: Namespace, params: Mapping[str, Any], progress: ProgressLine | None) -> Any:
+def who_answers(
+    argv: Sequence[str], elicit: str | None, progress: ProgressLine | None
+) -> tuple[Mapping[str, Any], OnRequest | None]:
+    """Return what is declared to be able to answer questions, and what answers them.
+
+    Args:
+        argv: the command line.
+        elicit: the value of `--elicit`.
+        progress: what has to leave the terminal for a question.
+
+    Raises:
+        UsageError: `--elicit` makes no sense.
+    """
+    if elicit is not None:
+        from mcpd_client.cli.prepared import prepare
+
+        (text,) = read_files(["--args", elicit]).values() if elicit.startswith("@") else (elicit,)
+        answer = prepare(text)
+        return answer.capabilities, answer
+    if can_ask(list(argv)):
+        from mcpd_client.cli.questions import CAPABILITIES, Asker
+
+        return CAPABILITIES, Asker(progress)
+    return {}, None
+
+
+def _request(
+    options: Namespace, params: Mapping[str, Any], progress: ProgressLine | None, on_request: OnRequest | None
+) -> Any:
     with open_client(options) as client:
         try:
-            return client.request("mcpd/cli", params, on_notification=progress)
+            return client.request("mcpd/cli", params, on_notification=progress, on_request=on_request)
         except RequestFailed as error:
             if not is_turned_away(error):
                 raise
     with open_client(options) as client:
-        return client.request("mcpd/cli", params, on_notification=progress)
+        return client.request("mcpd/cli", params, on_notification=progress, on_request=on_request)
 
 
 def checked_answer(result: Any) -> tuple[int, str, str]:
@@ -166,9 +213,9 @@ def _run(options: Namespace) -> int:
     values = {key: value for key, value in GLOBAL_VALUES.items() if key not in PASSED}
     flags = {key: value for key, value in GLOBAL_FLAGS.items() if key not in PASSED}
     if options.name == "call":
-        values |= {"-o": "output", "--output": "output", "--save": "save"}
+        values |= {"-o": "output", "--output": "output", "--save": "save", "--elicit": "elicit"}
     picked, rest = pick(options.argv, values, flags)
-    for key in (*GLOBAL_VALUES.values(), *GLOBAL_FLAGS.values(), "output", "save"):
+    for key in (*GLOBAL_VALUES.values(), *GLOBAL_FLAGS.values(), "output", "save", "elicit"):
         setattr(options, key, picked.get(key))
     argv = [options.name, *("-q" if each == "--quiet" else each for each in rest)]
     files = read_files(rest)
@@ -194,6 +241,12 @@ def _configure_call(parser: ArgumentParser) -> None:
     parser.add_argument("--field", metavar="PATH", help="print one part of the result, as in structuredContent.id")
     parser.add_argument("--max-bytes", metavar="N", help="how much text to print at most; default 32768")
     parser.add_argument("--no-check", action="store_true", help="do not compare the arguments with the schema")
+    parser.add_argument(
+        "--elicit",
+        metavar="ANSWER",
+        help="what to answer if the server asks: accept-defaults, decline, or the form's content as JSON or @FILE; "
+        "without it you are asked if stdin and stderr are a terminal, and else the server is told that nobody answers",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the content to FILE, - for stdout")
     parser.add_argument("--save", metavar="DIR", help="write pictures and other files into DIR")
 
@@ -212,6 +265,7 @@ COMMANDS = {
             "call demo.add a=1 b=2 --json",
             "call demo echo text=@notes.txt",
             "call demo image -o picture.png",
+            """call demo ask --elicit '{"answer": "42"}'""",
         ),
         exits=(0, 2, 3, 4, 5, 6, 7, 8, 9, 130),
         configure=_configure_call,

@@ -114,7 +114,7 @@ def make_request(argv: list[str]) -> bytes:
         extra = f',"columns":{os.get_terminal_size(1).columns or 80}'
     if wants_progress(argv):
         extra += ',"_meta":{"progressToken":1}'
-    if can_ask(argv):
+    if argv[0] == "call" and can_ask():
         extra += ',"capabilities":{"elicitation":{"form":{},"url":{}}}'
     arguments = ",".join([encode_basestring(argument) for argument in argv])
     return (
@@ -128,9 +128,9 @@ def wants_progress(argv: list[str]) -> bool:
     return argv[0] == "call" and os.isatty(2) and "-q" not in argv and "--json" not in argv
 
 
-def can_ask(argv: list[str]) -> bool:
-    """Tell whether there is a user at a terminal whom a server can ask something during this command."""
-    return argv[0] == "call" and os.isatty(0) and os.isatty(2)
+def can_ask() -> bool:
+    """Tell whether there is a user at a terminal whom a server can ask something."""
+    return os.isatty(0) and os.isatty(2)
 
 
 def working_directory() -> str:

@@ -175,6 +175,7 @@ class Ears:
         before = len(self.world.servers)
         self.server.die()
         with trio.fail_after(NEVER_SECONDS):
+            await trio.lowlevel.checkpoint()
             while len(self.world.servers) == before or self.slot.session is None:
                 await trio.sleep(1)
                 await self.slot.start()

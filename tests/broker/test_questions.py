@@ -35,6 +35,7 @@ def asking(method: str = "elicitation/create", params: Any = None, request_id: A
 async def answer_of(server: FakeServer) -> dict[str, Any]:
     """Wait for the answer to the server's first question."""
     with trio.fail_after(NEVER_SECONDS):
+        await trio.lowlevel.checkpoint()
         while not server.answers:  # noqa: ASYNC110  # of a fake, in virtual time
             await trio.sleep(0.01)
     return server.answers[0]

@@ -8,6 +8,7 @@ from mcpd_client.cli.fetch import cut_note
 from mcpd_client.cli.lists import KINDS, all_items, arguments_of
 from mcpd_client.cli.progress import ProgressLine
 from mcpd_client.cli.render import print_note
+from mcpd_client.cli.tools import read_files, watched, who_answers
 from mcpd_client.errors import EXIT_TOOL, ClientError, RequestFailed, UsageError
 from mcpd_client.sync import GRACE_SECONDS, view_of
 
@@ -19,13 +20,46 @@ if TYPE_CHECKING:
 
     from mcpd_client.connection import Reply
     from mcpd_client.sync import Client
+    from mcpd_client.waiting import OnRequest
 
 # What a server answers for what it does not have: "resource not found" of the older revisions, invalid params.
 NOT_FOUND = (-32002, -32602)
 
 
-def ask(client: Client, method: str, params: Mapping[str, Any], options: Namespace) -> Reply:
-    """Send a request that a server answers; its progress is shown on a terminal.
+class Inquiry:
+    """A request to a server: its progress is shown on a terminal, and there the server may ask, too.
+
+    Args:
+        options: the global ones, and `elicit` where the command has it.
+
+    Raises:
+        UsageError: `--elicit` makes no sense.
+    """
+
+    def __init__(self, options: Namespace) -> None:
+        self._options = options
+        is_watched = os.isatty(2) and not options.quiet and not options.json
+        self._progress = ProgressLine() if is_watched else None
+        self.capabilities, self._on_request = who_answers(getattr(options, "elicit", None), self._progress)
+
+    def ask(self, client: Client, method: str, params: Mapping[str, Any]) -> Reply:
+        """Send the request over a client that has declared the `capabilities`.
+
+        Raises:
+            ClientError: it failed.
+        """
+        return ask(client, method, params, self._options, self._progress, self._on_request)
+
+
+def ask(
+    client: Client,
+    method: str,
+    params: Mapping[str, Any],
+    options: Namespace,
+    progress: ProgressLine | None,
+    on_request: OnRequest | None = None,
+) -> Reply:
+    """Send a request that a server answers.
 
     Raises:
         ClientError: it failed.
@@ -35,15 +69,12 @@ def ask(client: Client, method: str, params: Mapping[str, Any], options: Namespa
         params = {**params, "timeout": options.timeout}
         # The daemon keeps the deadline; this limit is for a daemon that does not.
         wait_seconds = options.timeout + GRACE_SECONDS
-    progress = None
-    if os.isatty(2) and not options.quiet and not options.json:
-        progress = ProgressLine()
+    if progress is not None:
         params = {**params, "_meta": {"progressToken": 1}}
-    try:
-        return client.request_reply(method, params, timeout=wait_seconds, on_notification=progress)
-    finally:
-        if progress is not None:
-            progress.clear()
+    with watched(progress):
+        return client.request_reply(
+            method, params, timeout=wait_seconds, on_notification=progress, on_request=on_request
+        )
 
 
 def explain(client: Client, error: RequestFailed, kind: str, server: str, name: str) -> None:
@@ -86,8 +117,6 @@ def pairs(arguments: Sequence[str]) -> dict[str, str]:
     Raises:
         UsageError: one is neither, or is there twice, or a file cannot be read.
     """
-    from mcpd_client.cli.tools import read_files
-
     files = read_files(arguments)
     found: dict[str, str] = {}
     for argument in arguments:

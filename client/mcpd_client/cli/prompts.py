@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from mcpd_client.cli.asking import ask, explain, note_cut, pairs
+from mcpd_client.cli.asking import Inquiry, ask, explain, note_cut, pairs
 from mcpd_client.cli.content import describe, text_in
 from mcpd_client.cli.fetch import byte_count
 from mcpd_client.cli.options import Command
 from mcpd_client.cli.render import Style, clean, clean_line, print_note, print_out, terminal_columns
 from mcpd_client.cli.session import open_client
+from mcpd_client.cli.tools import add_elicit
 from mcpd_client.errors import RequestFailed, UsageError
 
 TYPE_CHECKING = False
@@ -22,9 +23,10 @@ def _prompt(options: Namespace) -> int:
     params: dict[str, Any] = {"server": server, "name": name, "arguments": pairs(given)}
     if options.max_bytes is not None:
         params["max_bytes"] = byte_count("max_bytes", options.max_bytes)
-    with open_client(options) as client:
+    inquiry = Inquiry(options)
+    with open_client(options, inquiry.capabilities) as client:
         try:
-            reply = ask(client, "mcpd/prompt", params, options)
+            reply = inquiry.ask(client, "mcpd/prompt", params)
         except RequestFailed as error:
             explain(client, error, "prompts", server, name)
             raise
@@ -75,7 +77,7 @@ def _complete(options: Namespace) -> int:
     if options.known:
         params["context"] = {"arguments": pairs(options.known)}
     with open_client(options) as client:
-        reply = ask(client, "mcpd/complete", params, options)
+        reply = ask(client, "mcpd/complete", params, options, None)
     if options.json:
         print_out(reply.result_text() + "\n")
         return 0
@@ -93,6 +95,7 @@ def _configure_prompt(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="or SERVER.NAME in one word")
     parser.add_argument("arguments", nargs="*", metavar="k=v", help="text; k=@FILE is a file's, k=@- that of stdin")
     parser.add_argument("--max-bytes", metavar="N", help="how much text to print at most; default 32768")
+    add_elicit(parser)
 
 
 def _configure_complete(parser: ArgumentParser) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from mcpd_client.cli.asking import ask, explain, note_cut, pairs
+from mcpd_client.cli.asking import Inquiry, explain, note_cut, pairs
 from mcpd_client.cli.content import attachments, blocks_of, text_in
 from mcpd_client.cli.fetch import byte_count
 from mcpd_client.cli.options import Command
 from mcpd_client.cli.render import clean, clean_line, format_bytes, print_note, print_out, terminal_columns
 from mcpd_client.cli.saving import MAX_BYTES, check_writable, write_output
 from mcpd_client.cli.session import open_client
+from mcpd_client.cli.tools import add_elicit
 from mcpd_client.errors import RequestFailed, UsageError
 from mcpd_client.fast import write_bytes
 from mcpd_client.sync import view_of
@@ -54,9 +55,10 @@ def _read(options: Namespace) -> int:
             check_writable(options.output)
     if options.max_bytes is not None:
         params["max_bytes"] = byte_count("max_bytes", options.max_bytes)
-    with open_client(options) as client:
+    inquiry = Inquiry(options)
+    with open_client(options, inquiry.capabilities) as client:
         try:
-            reply = ask(client, "mcpd/read", params, options)
+            reply = inquiry.ask(client, "mcpd/read", params)
         except RequestFailed as error:
             explain(client, error, "resources", options.server, params["uri"])
             raise
@@ -141,6 +143,7 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("variables", nargs="*", metavar="k=v", help="what to put for {k} of a template")
     parser.add_argument("-o", "--output", metavar="FILE", help="write it to FILE, - for stdout")
     parser.add_argument("--max-bytes", metavar="N", help="how much to print at most; default 32768, with -o 16 MiB")
+    add_elicit(parser)
 
 
 COMMANDS = {

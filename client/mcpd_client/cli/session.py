@@ -11,12 +11,16 @@ from mcpd_client.sync import Client
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 
-def open_client(options: Namespace) -> Client:
+def open_client(options: Namespace, capabilities: Mapping[str, object] | None = None) -> Client:
     """Return a client that is connected as the global options say; a context manager.
+
+    Args:
+        options: the global ones.
+        capabilities: what the user can be asked during its requests.
 
     Raises:
         ClientError: there is no daemon to be had.
@@ -27,9 +31,10 @@ def open_client(options: Namespace) -> Client:
         options.timeout,
         project=os.path.abspath(options.project) if options.project else None,
         command=command_of(options),
+        capabilities=capabilities or None,
     )
     client.connect()
-    if options.project:
+    if options.project and not capabilities:
         client.hello()
     return client
 

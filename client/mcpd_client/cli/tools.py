@@ -45,9 +45,9 @@ def resume(argv: Sequence[str], sock: socket, received: bytes) -> int:
     """
     with Client.adopt(sockets.socket(fileno=sock.detach()), 1, received) as client:
         progress = ProgressLine() if wants_progress(list(argv)) else None
-        _, on_request = who_answers(argv, None, progress)
+        _, on_request = who_answers(None, progress) if argv[0] == "call" else ({}, None)
         try:
-            with _watched(progress):
+            with watched(progress):
                 result = client.wait_reply(1, progress, on_request).result
         except RequestFailed as error:
             if not is_turned_away(error):
@@ -74,15 +74,15 @@ def ask_daemon(options: Namespace, argv: Sequence[str], files: Mapping[str, str]
     if wants_progress(list(argv)):
         progress = ProgressLine()
         params["_meta"] = {"progressToken": 1}
-    capabilities, on_request = who_answers(argv, options.elicit, progress)
+    capabilities, on_request = who_answers(options.elicit, progress) if argv[0] == "call" else ({}, None)
     if capabilities:
         params["capabilities"] = capabilities
-    with _watched(progress):
+    with watched(progress):
         return checked_answer(_request(options, params, progress, on_request))
 
 
 @contextmanager
-def _watched(progress: ProgressLine | None) -> Iterator[None]:
+def watched(progress: ProgressLine | None) -> Iterator[None]:
     """Leave nothing of the progress behind, and say what an interruption means."""
     try:
         with woken_by_signals():
@@ -97,13 +97,10 @@ def _watched(progress: ProgressLine | None) -> Iterator[None]:
             progress.clear()
 
 
-def who_answers(
-    argv: Sequence[str], elicit: str | None, progress: ProgressLine | None
-) -> tuple[Mapping[str, Any], OnRequest | None]:
+def who_answers(elicit: str | None, progress: ProgressLine | None) -> tuple[Mapping[str, Any], OnRequest | None]:
     """Return what is declared to be able to answer questions, and what answers them.
 
     Args:
-        argv: the command line.
         elicit: the value of `--elicit`.
         progress: what has to leave the terminal for a question.
 
@@ -116,7 +113,7 @@ def who_answers(
         (text,) = read_files(["--args", elicit]).values() if elicit.startswith("@") else (elicit,)
         answer = prepare(text)
         return answer.capabilities, answer
-    if can_ask(list(argv)):
+    if can_ask():
         from mcpd_client.cli.questions import CAPABILITIES, Asker
 
         return CAPABILITIES, Asker(progress)
@@ -232,6 +229,16 @@ def _configure_tools(parser: ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="all of them instead of one page")
 
 
+def add_elicit(parser: ArgumentParser) -> None:
+    """Add the option of the commands during which a server may ask."""
+    parser.add_argument(
+        "--elicit",
+        metavar="ANSWER",
+        help="what to answer if the server asks: accept-defaults, decline, or the form's content as JSON or @FILE; "
+        "without it you are asked if stdin and stderr are a terminal, and else the server is told that nobody answers",
+    )
+
+
 def _configure_call(parser: ArgumentParser) -> None:
     parser.add_argument("tool", metavar="SERVER TOOL", help="or SERVER.TOOL")
     parser.add_argument(
@@ -241,12 +248,7 @@ def _configure_call(parser: ArgumentParser) -> None:
     parser.add_argument("--field", metavar="PATH", help="print one part of the result, as in structuredContent.id")
     parser.add_argument("--max-bytes", metavar="N", help="how much text to print at most; default 32768")
     parser.add_argument("--no-check", action="store_true", help="do not compare the arguments with the schema")
-    parser.add_argument(
-        "--elicit",
-        metavar="ANSWER",
-        help="what to answer if the server asks: accept-defaults, decline, or the form's content as JSON or @FILE; "
-        "without it you are asked if stdin and stderr are a terminal, and else the server is told that nobody answers",
-    )
+    add_elicit(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the content to FILE, - for stdout")
     parser.add_argument("--save", metavar="DIR", help="write pictures and other files into DIR")
 

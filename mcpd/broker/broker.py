@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator
+from typing import TypeVar
 
 from mcpd.config.diff import diff
 from mcpd.config.model import Config, Problem, Server
@@ -12,13 +13,16 @@ from mcpd.upstream.around import Surroundings
 from mcpd.upstream.supervisor import Slot
 
 from .call import Call
+from .explaining import nearest
 from .keeping import Shelf
-from .parties import Client
-from .place import Place, nearest
+from .parties import Client, Guest
+from .place import Place
 from .requests import Request, ToolRequest
 from .results import ResultStore
 from .scopes import Seeker
 from .upstream import Upstream
+
+T = TypeVar("T")
 
 
 class Broker:
@@ -73,21 +77,36 @@ class Broker:
         """Return the copy of an upstream that is a client's; raises as `upstream`."""
         return self.upstream(name).place_for(seeker)
 
-    async def settled(self, name: str, seeker: Seeker) -> Place:
-        """Return the copy that is a client's; where only a start can tell which that is, it is started.
+    async def at(self, name: str, guest: Guest, work: Callable[[Place], Awaitable[T]]) -> T:
+        """Do something at the copy that is a client's, and once more if that turns out to be another one.
+
+        Where only a start can tell which copy that is, it is started.
 
         Raises:
-            McpdError: There is none, or it could not be started.
+            McpdError: There is none, it could not be started, or the work has failed.
         """
-        place = self.resolve(name, seeker)
-        while not self.upstream(name).settled(place):
+        while True:
+            place = self.resolve(name, guest.seeker)
+            place.meet(guest)
             try:
-                await place.slot.ready()
+                if not self.upstream(name).settled(place):
+                    await place.slot.ready()
+                    continue
+                done = await work(place)
+                if self.resolve(name, guest.seeker) is place:
+                    return done
             except McpdError:
-                if self.resolve(name, seeker) is place:
+                if self.resolve(name, guest.seeker) is place:
                     raise
-            place = self.resolve(name, seeker)
-        return place
+
+    async def ready(self, name: str, guest: Guest) -> Place:
+        """Return the copy that is a client's when it is ready; raises as `at`."""
+
+        async def started(place: Place) -> Place:
+            await place.slot.ready()
+            return place
+
+        return await self.at(name, guest, started)
 
     def why_not(self, name: str) -> McpdError:
         """Return why there is no upstream of that name."""
@@ -136,12 +155,6 @@ class Broker:
             self._around.mover.leave = True
             self._around.nursery.start_soon(self._look_again, place, call)
         return call
-
-    def set_level(self, client: Client) -> None:
-        """Let a client hear what the servers log that it uses, from its own level on."""
-        for place in self.places:
-            if client.key in place.clients:
-                place.interests.level(client, client.log_level)
 
     def _begin(self, place: Place, call: Call) -> None:
         if not call.begin():

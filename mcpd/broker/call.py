@@ -170,7 +170,8 @@ class Call(Exchange):
         for one in wanted.requests.values():
             if not capabilities.can(one.method, one.params) and place.local_answer(one) is None:
                 hint = "call it from a terminal, with --elicit, or from a host that can ask its user"
-                raise InputRequired(f"'{self.what}' asks for input that this client cannot give", hint=hint)
+                name = place.slot.server.name
+                raise InputRequired(f"server '{name}' asks for input that this client cannot give", hint=hint)
         state = wanted.state.copy()
         if not wanted.requests:
             place.timers.after(AGAIN_SECONDS * self._rounds, lambda: self._resend(b"", state))

@@ -173,9 +173,12 @@ class Catalog:
             book.asked = True
             self.on_wanted(kind)
         try:
-            return await self._listing(kind, book, fresh=fresh)
-        finally:
+            answer = await self._listing(kind, book, fresh=fresh)
+        except McpdError:
             book.told = True
+            raise
+        book.told = True  # who gave up waiting has been told nothing
+        return answer
 
     async def _listing(self, kind: str, book: _Book, *, fresh: bool) -> tuple[Listing, bool]:
         if not fresh and (found := await self._recall(kind)) is not None:

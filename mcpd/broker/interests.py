@@ -86,7 +86,7 @@ class Interests:
         self._session: Session | None = None
         self._lists = ListChanges(server, timers, counts, list_changed)
         self._resources = Subscriptions(server, timers, counts, slot.wake)
-        self._levels = Levels(server, timers, counts, sole_requester)
+        self._levels = Levels(server, timers, counts, slot.wake, sole_requester)
 
     # -- what clients want -----------------------------------------------------------------------
 
@@ -137,6 +137,10 @@ class Interests:
             BadRequest: There is no such level.
         """
         self._levels.level(client, level)
+
+    async def level_agreed(self) -> None:
+        """Wait until the server has been told from which level on it is to log."""
+        await self._levels.agreed()
 
     def level_of(self, key: Hashable) -> str | None:
         """Return the level that a client's requests to a modern server are to carry."""

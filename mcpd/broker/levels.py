@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 
 import msgspec
+import trio
 from msgspec import Raw
 
 from mcpd.config.model import Server
@@ -41,15 +42,22 @@ class Levels:
         server: whose.
         timers: for limits.
         counts: where what nobody hears is counted.
+        wake: lets tasks run that were woken in a batch.
         sole_requester: returns the only client with a request in flight that carries a level, if there
             is exactly one.
     """
 
     def __init__(
-        self, server: Server, timers: Timers, counts: Counter[str], sole_requester: Callable[[], Client | None]
+        self,
+        server: Server,
+        timers: Timers,
+        counts: Counter[str],
+        wake: Callable[[], None],
+        sole_requester: Callable[[], Client | None],
     ) -> None:
         self._server, self._timers, self._counts = server, timers, counts
-        self._sole_requester = sole_requester
+        self._wake, self._sole_requester = wake, sole_requester
+        self._moved = trio.Event()
         self._clients: dict[Hashable, tuple[Client, str]] = {}
         self._one: Run | None = None
         self._modern = False
@@ -75,6 +83,12 @@ class Levels:
         if self._clients.pop(key, None) is not None:
             self._settle()
 
+    async def agreed(self) -> None:
+        """Wait until the server has been told what is wanted; one that does not run is told when it starts."""
+        await trio.lowlevel.checkpoint()
+        while self._asking:
+            await self._moved.wait()
+
     def level_of(self, key: Hashable) -> str | None:
         """Return what a client has asked for."""
         found = self._clients.get(key)
@@ -90,6 +104,7 @@ class Levels:
         self._one = one if tells else None
         self._set, self._asking = None, False
         self._settle()
+        self._signal()
 
     def _settle(self) -> None:
         """Set the level, unless it is set or a request for it is under way."""
@@ -115,6 +130,12 @@ class Levels:
         if problem is not None:
             self._counts["level_refused"] += 1
         self._settle()
+        self._signal()
+
+    def _signal(self) -> None:
+        self._wake()
+        self._moved.set()
+        self._moved = trio.Event()
 
     # -- what clients hear -----------------------------------------------------------------------
 

@@ -21,16 +21,20 @@ if TYPE_CHECKING:
 Parts = tuple[bytes | bytearray | memoryview, ...]
 
 
-class Client(Asked, Protocol):
+class Guest(Asked, Protocol):
+    """Who wants something of an upstream."""
+
+    @property
+    def seeker(self) -> Seeker:
+        """Which copy of an upstream is the client's."""
+
+
+class Client(Guest, Protocol):
     """Who asked; the answers go here."""
 
     @property
     def key(self) -> Hashable:
         """What counts as one client for shares and handles."""
-
-    @property
-    def seeker(self) -> Seeker:
-        """Which copy of an upstream is the client's."""
 
     @property
     def log_level(self) -> str | None:

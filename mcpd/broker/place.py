@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from pathlib import PurePath
 
 import msgspec
@@ -12,12 +11,13 @@ import trio
 from msgspec import Raw
 
 from mcpd.config.model import Server
-from mcpd.errors import Denied, McpdError, Overloaded, UnknownTool
-from mcpd.protocol import capabilities, jsonrpc
+from mcpd.errors import McpdError, Overloaded
+from mcpd.protocol import capabilities
 from mcpd.protocol.capabilities import NOTHING, Capabilities
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 from mcpd.upstream.around import Surroundings
+from mcpd.upstream.channel import Exchange
 from mcpd.upstream.incarnation import Incarnation
 from mcpd.upstream.lifecycle import State
 from mcpd.upstream.observer import Observer
@@ -26,19 +26,17 @@ from mcpd.upstream.supervisor import Slot
 from .asking import Asked, Input
 from .call import Call
 from .catalog import Catalog, Listing, is_harmless, matches
+from .explaining import Explaining
+from .ghosts import Ghosts
 from .interests import Interests
 from .keeping import Shelf, identity_of
 from .limits import Admission
-from .parties import Client
+from .parties import Client, Guest
 from .requests import ToolRequest
 from .results import ResultStore
 from .routing import Routing, calls_of
 from .scopes import Scope
 
-# What servers say to a call of a tool that they do not have.
-_NO_SUCH_TOOL = (jsonrpc.INVALID_PARAMS, jsonrpc.METHOD_NOT_FOUND)
-# An error must not be held back for long to be explained better.
-EXPLAIN_SECONDS = 2.0
 # A queue that is full empties at the pace of the upstream.
 OVERLOADED_RETRY_SECONDS = 1.0
 
@@ -87,8 +85,13 @@ class Place(Observer):
         self.catalog.on_change = self._on_change
         self.catalog.hears_changes = self.interests.hears_changes
         self.catalog.on_wanted = self._on_wanted
-        self.routing = Routing(self, self._note_question)
+        self.ghosts = Ghosts(around.timers)
+        tools = Explaining(self.catalog, server.name, around)
+        self.refusal, self.explains = tools.refusal, tools.explains
+        self.denied, self.unknown_tool = tools.denied, tools.unknown_tool
+        self.routing = Routing(self, self.ghosts, self._note_question)
         self.clients: dict[Hashable, Client] = {}
+        self._guests: dict[Hashable, Guest] = {}
         self.served = 0
         self.home = Home()
         self._leaving = False
@@ -127,7 +130,14 @@ class Place(Observer):
     # -- calls -----------------------------------------------------------------------------------
 
     def release(self, call: Call) -> None:
-        """Give a call's place back, and let those in who can go now.
+        """Give a call's place back; an exclusive one that haunts its server keeps its lane until that is over."""
+        if call.exclusive and self.ghosts.holds(call):
+            self.routing.on_idle(call.client.key)
+        else:
+            self._give_back(call)
+
+    def _give_back(self, call: Call) -> None:
+        """Let those in who can go now.
 
         Whoever is let in may fail at once and give his place back, too: that is worked off here, one by
         one, and not deeper and deeper.
@@ -155,9 +165,14 @@ class Place(Observer):
         if client.log_level is not None:
             self.interests.level(client, client.log_level)
 
+    def meet(self, guest: Guest) -> None:
+        """Take note of who may start it, and so may be asked; that alone does not make him a client."""
+        self._guests[guest.key] = guest
+
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left, or has turned to another project. Idempotent."""
         self.clients.pop(key, None)
+        self._guests.pop(key, None)
         self.interests.forget(key)
 
     def is_exclusive(self, call: Call) -> bool:
@@ -167,15 +182,6 @@ class Place(Observer):
         session = self.slot.session
         modern = session.modern if session is not None else False
         return not modern and matches(self.server.interactive, call.request.tool)
-
-    def refusal(self, call: Call, error: Raw) -> bytes | None:
-        """Return a better error than the upstream's for a tool that it does not have."""
-        listing = self.catalog.tools
-        if not isinstance(call.request, ToolRequest) or listing is None:
-            return None
-        if call.what in listing.names or jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
-            return None
-        return msgspec.json.encode(self.unknown_tool(call.what).to_error())
 
     def refused(self, call: Call, error: Raw) -> None:
         """Note what an upstream's error means for others; retire it, where the entry says so."""
@@ -193,23 +199,6 @@ class Place(Observer):
         descriptor = self.catalog.tools.names.get(call.what)
         return descriptor is not None and is_harmless(descriptor)
 
-    def explains(self, call: Call, error: Raw) -> bool:
-        """Whether the list has to be fetched first to say what an error means; the call hears of it then."""
-        if not isinstance(call.request, ToolRequest) or self.catalog.tools is not None:
-            return False
-        if jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
-            return False
-        self._around.mover.leave = True
-        self._around.nursery.start_soon(self._explain, call, error)
-        return True
-
-    async def _explain(self, call: Call, error: Raw) -> None:
-        with trio.move_on_after(EXPLAIN_SECONDS):
-            await trio.lowlevel.checkpoint()
-            with contextlib.suppress(McpdError):
-                await self.catalog.listing("tools")
-        self._around.mover.batch(lambda: call.refused(error, self.refusal(call, error)))
-
     def overloaded(self) -> Overloaded:
         """Return the error for a client that has too many calls waiting."""
         return Overloaded(
@@ -217,28 +206,12 @@ class Place(Observer):
             server=self.name, retry_after_seconds=OVERLOADED_RETRY_SECONDS, may_have_run=False,
         )  # fmt: skip
 
-    def denied(self, tool: str) -> Denied:
-        """Return the error for a tool that the entry denies."""
-        why = f"tool '{tool[:200]}' of server '{self.name}' is denied by its entry"
-        return Denied(why, server=self.name, may_have_run=False)
-
-    def unknown_tool(self, tool: str) -> UnknownTool:
-        """Return the error for a tool that is not listed, with the names that are near."""
-        listing, name = self.catalog.known("tools"), self.name
-        near = nearest(tool, [] if listing is None else listing.names)
-        return UnknownTool(
-            f"server '{name}' has no tool '{tool[:200]}'",
-            server=name,
-            hint=f"did you mean {', '.join(near)}?" if near else f"mcpd tools {name}",
-            may_have_run=False,
-            near=near,
-        )
-
     # -- questions -------------------------------------------------------------------------------
 
     def only_client(self) -> Asked | None:
         """Return the client whose alone this copy is, if it is one's and it is there."""
-        return self.clients.get(self.scope.key) if self.scope.kind == "client" else None
+        key = self.scope.key
+        return (self.clients.get(key) or self._guests.get(key)) if self.scope.kind == "client" else None
 
     @property
     def roots(self) -> list[dict[str, str]] | None:
@@ -266,9 +239,10 @@ class Place(Observer):
     def _sole_requester(self) -> Client | None:
         """Return the only client that the server works for and that wants its log, if there is exactly one."""
         one = self.slot.current
-        found = {} if one is None else {call.client.key: call.client for call in calls_of(one)}
-        able = [client for key, client in found.items() if self.level_of(key) is not None]
-        return able[0] if len(able) == 1 else None
+        if one is None:
+            return None
+        able = {call.client.key: call.client for call in calls_of(one) if self.level_of(call.client.key) is not None}
+        return able.popitem()[1] if len({*able, *self.ghosts.keys(one)}) == len(able) == 1 else None
 
     def _on_wanted(self, kind: str) -> None:
         self._around.mover.batch(lambda: self.interests.hear_lists([kind]))
@@ -291,7 +265,7 @@ class Place(Observer):
         A tool that is marked as interactive has a lane of its own, so that whoever calls it can be asked.
         """
         offered: Capabilities = NOTHING
-        for client in self.clients.values():
+        for client in (*self.clients.values(), *self._guests.values()):
             offered |= client.capabilities
         can_route = bool(self.server.interactive) or self.scope.kind == "client"
         roots = self.roots is not None or (offered.roots and self.scope.kind == "client")
@@ -326,6 +300,20 @@ class Place(Observer):
     def on_end(self, incarnation: Incarnation) -> None:
         """Take back what it has asked."""
         self.routing.on_end(incarnation)
+        self.ghosts.on_end(incarnation)
+
+    def on_given_up(self, incarnation: Incarnation, exchange: Exchange) -> None:
+        """Remember for whom the server may still speak, where it matters whom it speaks for."""
+        if isinstance(exchange, Call) and self._speaks_for_callers(incarnation, exchange):
+            over = functools.partial(self._give_back, exchange) if exchange.exclusive else _nothing
+            self.ghosts.add(incarnation, exchange, exchange.client.key, over)
+
+    def _speaks_for_callers(self, incarnation: Incarnation, call: Call) -> bool:
+        session = incarnation.session
+        if session is not None and session.modern:
+            return self.level_of(call.client.key) is not None
+        offered = capabilities.read(incarnation.offered)
+        return (offered.form or offered.url or offered.sampling) and self.scope.kind != "client"
 
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
         """Hand a notification to whom it concerns."""
@@ -339,12 +327,9 @@ class Place(Observer):
         self.routing.on_request(incarnation, message)
 
 
+def _nothing() -> None:
+    """There is no place to give back."""
+
+
 def _start(nursery: trio.Nursery, task: Callable[[], Awaitable[object]]) -> None:
     nursery.start_soon(task)
-
-
-def nearest(word: str, known: Iterable[str]) -> list[str]:
-    """Return up to three names that may have been meant."""
-    from difflib import get_close_matches
-
-    return get_close_matches(word, list(known), 3, 0.5)

@@ -24,6 +24,7 @@ from mcpd.upstream.incarnation import Incarnation
 
 from .asking import Asked, Input, Question, relayed
 from .call import Call
+from .ghosts import Ghosts
 from .visits import Visits
 
 # Of one upstream; a server that asks more has lost its way.
@@ -60,8 +61,8 @@ class Routing:
         counts: what was answered here because nobody could be asked, by kind.
     """
 
-    def __init__(self, place: Place, tell: Callable[..., None]) -> None:
-        self._place, self._tell = place, tell
+    def __init__(self, place: Place, ghosts: Ghosts, tell: Callable[..., None]) -> None:
+        self._place, self._ghosts, self._tell = place, ghosts, tell
         self._open: dict[tuple[int, bytes], _Open] = {}
         self._visits = Visits(place.name)
         self.counts: Counter[str] = Counter()
@@ -78,22 +79,23 @@ class Routing:
             one.channel.respond(bytes(message.id), known)
             return
         calls = calls_of(one)
-        client = self._whom(method, message.params, calls)
+        client = self._whom(one, method, message.params, calls)
         if client is None or len(self._open) >= MAX_OPEN or (one.number, bytes(message.id)) in self._open:
             self._answer_here(one, message)
         else:
             self._ask(client, one, message, [call for call in calls if call.client.key == client.key])
 
-    def _whom(self, method: str, params: Raw, calls: list[Call]) -> Asked | None:
+    def _whom(self, one: Incarnation, method: str, params: Raw, calls: list[Call]) -> Asked | None:
         """Return who is asked; None if that is not certain, or it cannot be asked this."""
         owner = self._place.only_client()
         askers: list[Asked] = [owner] if owner is not None else [call.client for call in calls]
-        if len({one.key for one in askers}) != 1:
+        gone = self._ghosts.keys(one) if owner is None else set()
+        if len({client.key for client in askers} | gone) != 1 or not askers:
             self.counts["questions_ambiguous" if askers else "questions_unasked"] += 1
             return None
-        for one in (*(call.client for call in calls), *askers):
-            if one.key == askers[0].key and one.capabilities.can(method, params):
-                return one
+        for client in (*(call.client for call in calls), *askers):
+            if client.key == askers[0].key and client.capabilities.can(method, params):
+                return client
         self.counts["questions_unasked"] += 1
         return None
 

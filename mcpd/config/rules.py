@@ -195,14 +195,6 @@ def protocol(value: object) -> str:
     return str(choice("auto", "modern", "legacy", *REVISIONS)(value))
 
 
-def scope(value: object) -> str:
-    """Return who shares the server; what this version cannot keep apart it refuses."""
-    word = str(choice("auto", "user", "project", "client")(value))
-    if word in ("project", "client"):
-        raise Wrong(f"{word} is not available in this version", 'use "auto" or "user"')
-    return word
-
-
 def exact_names(value: object) -> tuple[str, ...]:
     """Return names of environment variables."""
     for index, name in enumerate(texts(value)):

@@ -84,7 +84,7 @@ SERVER: Mapping[str, Rule | Table] = {
     "headers": rules.text_map(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", "the name of a header"),
     "enabled": rules.flag,
     "disabled": rules.flag,
-    "scope": rules.scope,
+    "scope": rules.choice("auto", "user", "project", "client"),
     "protocol": rules.protocol,
     "framing": rules.choice("auto", "newline", "content-length"),
     "timeout": Table(

@@ -127,7 +127,7 @@ class Commands:
             if isinstance(command, CallCommand):
                 output = await self._call(connection, command, p)
             else:
-                output = await self._tools(command, p.columns, connection.seeker)
+                output = await self._tools(command, p.columns, connection)
         except ShuttingDown:
             raise  # not rendered: the client may ask the next daemon
         except McpdError as problem:
@@ -139,7 +139,8 @@ class Commands:
     async def _call(self, connection: Connection, command: CallCommand, p: CliParams) -> Output:
         begun = trio.current_time()
         needed = arguments.needs_schema(command)
-        schema = await self._schema(command, connection.seeker, needed=needed) if needed or command.check else None
+        waiter = Waiter(connection, capabilities.read(p.capabilities))
+        schema = await self._schema(command, waiter, needed=needed) if needed or command.check else None
         body = arguments.build(command, schema, p.files)
         timeout = command.timeout_seconds
         if timeout is not None:
@@ -152,7 +153,6 @@ class Commands:
             max_bytes=command.max_bytes or VIEW_BYTES,
             meta=p.meta or None,
         )
-        waiter = Waiter(connection, capabilities.read(p.capabilities))
         call = self._broker.call(waiter, b"0", request)
         try:
             result, error = await waiter.outcome()
@@ -163,18 +163,17 @@ class Commands:
             return error_output(error, as_json=command.as_json, server=command.server)
         return call_output(result, command, p.columns)
 
-    async def _schema(self, command: CallCommand, seeker: Seeker, *, needed: bool) -> bytes | None:
+    async def _schema(self, command: CallCommand, waiter: Waiter, *, needed: bool) -> bytes | None:
         """Return the tool's input schema; None where the server does not tell, or not in time.
 
         Raises:
             McpdError: The server cannot be had, or has no such tool.
         """
-        place = self._broker.resolve(command.server, seeker)
+        place = self._broker.resolve(command.server, waiter.seeker)
         if not place.catalog.allows(command.tool):
             raise place.denied(command.tool)
         with trio.move_on_after(command.timeout_seconds or float("inf")) as limit:
-            place = await self._broker.settled(command.server, seeker)
-            await place.slot.ready()
+            place = await self._broker.ready(command.server, waiter)
         if limit.cancelled_caught:
             name, seconds = command.server, command.timeout_seconds
             why = f"server '{name}' was not ready for '{command.tool}' within {seconds:g} s"
@@ -205,13 +204,13 @@ class Commands:
 
     # -- tools -----------------------------------------------------------------------------------
 
-    async def _tools(self, command: ToolsCommand, columns: int | None, seeker: Seeker) -> Output:
+    async def _tools(self, command: ToolsCommand, columns: int | None, connection: Connection) -> Output:
         if command.tool is not None:
-            return await self._tool(command, columns, seeker)
+            return await self._tool(command, columns, connection)
         if command.as_json and not command.all:
             params = ListParams(server=command.server, limit=paging.MAX_LIMIT)
-            return Output(0, msgspec.json.encode(await self._lists.page("tools", params, seeker)).decode() + "\n", "")
-        found = await self._lists.gather("tools", command.server, seeker)
+            return Output(0, msgspec.json.encode(await self._lists.page("tools", params, connection)).decode() + "\n", "")
+        found = await self._lists.gather("tools", command.server, connection)
         listing: dict[str, object] = {
             "items": [item.descriptor for item in found.items],
             "total": len(found.items),
@@ -225,15 +224,18 @@ class Commands:
         body = msgspec.json.encode(listing)
         return Output(0, body.decode() + "\n", "") if command.as_json else tools_output(body, command, columns)
 
-    async def _tool(self, command: ToolsCommand, columns: int | None, seeker: Seeker) -> Output:
+    async def _tool(self, command: ToolsCommand, columns: int | None, connection: Connection) -> Output:
         server, tool = command.server or "", command.tool or ""
-        place = await self._broker.settled(server, seeker)
-        listing, _ = await place.catalog.listing("tools")
-        if tool not in listing.names:
-            listing, _ = await place.catalog.listing("tools", fresh=True)
-        if tool not in listing.names:
-            raise place.unknown_tool(tool)
-        descriptor = listing.names[tool]
+
+        async def describe(place: Place) -> Raw:
+            listing, _ = await place.catalog.listing("tools")
+            if tool not in listing.names:
+                listing, _ = await place.catalog.listing("tools", fresh=True)
+            if tool not in listing.names:
+                raise place.unknown_tool(tool)
+            return listing.names[tool]
+
+        descriptor = await self._broker.at(server, connection, describe)
         if command.as_json:
             return Output(0, bytes(descriptor).decode() + "\n", "")
         return schema_page(descriptor) if command.schema else tool_page(server, descriptor, columns)

@@ -19,7 +19,6 @@ from mcpd import __version__
 from mcpd.broker.broker import Broker
 from mcpd.broker.place import Place
 from mcpd.broker.results import ResultStore
-from mcpd.broker.scopes import Seeker
 from mcpd.broker.upstream import Upstream
 from mcpd.errors import BadRequest, Denied, McpdError
 from mcpd.logs import Log, iso
@@ -179,20 +178,23 @@ class Control:
         self._broker.upstream(p.server)  # an unknown name is refused at once
 
         async def work() -> dict[str, Any]:
-            return rows.of(await self._started(p.server, connection.seeker))
+            return rows.of(await self._started(p.server, connection))
 
         connection.start(request_id, work)
 
-    async def _started(self, name: str, seeker: Seeker) -> Place:
-        place = self._broker.resolve(name, seeker)
+    async def _started(self, name: str, connection: Connection) -> Place:
+        async def start(place: Place) -> Place:
+            await place.slot.start()
+            return place
+
+        place = self._broker.resolve(name, connection.seeker)
+        place.meet(connection)
         try:
             await place.slot.start()
         except McpdError:
-            if self._broker.resolve(name, seeker) is place:
+            if self._broker.resolve(name, connection.seeker) is place:
                 raise
-        place = await self._broker.settled(name, seeker)
-        await place.slot.start()
-        return place
+        return await self._broker.at(name, connection, start)
 
     def _stop(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
         upstream = self._broker.upstream(p.server)
@@ -213,13 +215,13 @@ class Control:
                 for place in running:
                     if upstream.settled(place):
                         nursery.start_soon(place.slot.start)
-            return rows.of(await self._started(p.server, connection.seeker))
+            return rows.of(await self._started(p.server, connection))
 
         connection.start(request_id, work)
 
     def _lister(self, kind: str) -> Callable[[Connection, bytes, ListParams], None]:
         def handle(connection: Connection, request_id: bytes, p: ListParams) -> None:
-            connection.start(request_id, lambda: self._lists.page(kind, p, connection.seeker, connection))
+            connection.start(request_id, lambda: self._lists.page(kind, p, connection))
 
         return handle
 

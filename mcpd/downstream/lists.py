@@ -9,11 +9,11 @@ import msgspec
 import trio
 from msgspec import Raw, Struct
 
-from mcpd.broker.asked import Client as Listener
 from mcpd.broker.broker import Broker
 from mcpd.broker.catalog import Listing
-from mcpd.broker.place import Place, nearest
-from mcpd.broker.scopes import Seeker
+from mcpd.broker.explaining import nearest
+from mcpd.broker.parties import Guest
+from mcpd.broker.place import Place
 from mcpd.errors import BadRequest, McpdError, UnknownTool
 from mcpd.protocol import paging, rawjson
 from mcpd.protocol.paging import Item
@@ -51,7 +51,7 @@ class Lists:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def page(self, kind: str, p: ListParams, seeker: Seeker, client: Listener | None = None) -> dict[str, object]:
+    async def page(self, kind: str, p: ListParams, guest: Guest) -> dict[str, object]:
         """Return one page, or with `name` one whole descriptor.
 
         Raises:
@@ -64,7 +64,7 @@ class Lists:
             raise BadRequest(f"mcpd/{kind}: name needs a server, too")
         if p.name is not None and (p.offset, p.limit) != (0, paging.DEFAULT_LIMIT):
             raise BadRequest(f"mcpd/{kind}: name goes without offset and limit")
-        found = await self.gather(kind, p.server, seeker, client, fresh=p.fresh)
+        found = await self.gather(kind, p.server, guest, fresh=p.fresh)
         if p.name is not None:
             found.items = [self._one(kind, p.server, p.name, found.items)]
         max_bytes = paging.PAGE_BYTES if p.name is None else paging.DESCRIPTOR_BYTES + 2 * paging.ENVELOPE_BYTES
@@ -75,12 +75,14 @@ class Lists:
                 result[extra] = value
         return result
 
-    async def _place(self, kind: str, server: str, seeker: Seeker, client: Listener | None) -> Place:
-        """Return a server's copy, and let the client hear of changes of what it asks for."""
-        place = await self._broker.settled(server, seeker)
-        if client is not None:
-            place.interests.listed(client, kind)
-        return place
+    async def _listing(self, kind: str, server: str, guest: Guest, fresh: bool) -> tuple[Listing, bool]:
+        """Return a list of a server's copy, and let the client hear of its changes."""
+
+        async def listing(place: Place) -> tuple[Listing, bool]:
+            place.interests.listed(guest, kind)
+            return await place.catalog.listing(kind, fresh=fresh)
+
+        return await self._broker.at(server, guest, listing)
 
     def _one(self, kind: str, server: str | None, name: str, items: list[Item]) -> Item:
         for item in items:
@@ -94,25 +96,21 @@ class Lists:
             near=near,
         )
 
-    async def gather(
-        self, kind: str, server: str | None, seeker: Seeker, client: Listener | None = None, *, fresh: bool = False
-    ) -> Gathered:
+    async def gather(self, kind: str, server: str | None, guest: Guest, *, fresh: bool = False) -> Gathered:
         """Return the list of one server, or of all that have one; all are asked at once.
 
         Raises:
             McpdError: the one server that was asked for cannot list.
         """
         if server is not None:
-            place = await self._place(kind, server, seeker, client)
-            return _joined([(server, await place.catalog.listing(kind, fresh=fresh))], [])
+            return _joined([(server, await self._listing(kind, server, guest, fresh))], [])
         names = list(self._broker.upstreams)
         answers: dict[str, tuple[Listing, bool]] = {}
         problems: dict[str, McpdError] = {}
 
         async def ask(name: str) -> None:
             try:
-                place = await self._place(kind, name, seeker, client)
-                answers[name] = await place.catalog.listing(kind, fresh=fresh)
+                answers[name] = await self._listing(kind, name, guest, fresh)
             except McpdError as problem:
                 problems[name] = problem
 

@@ -16,9 +16,9 @@ from msgspec import Raw, Struct
 
 from mcpd.broker.broker import Broker
 from mcpd.broker.catalog import Listing
+from mcpd.broker.parties import Guest
 from mcpd.broker.place import Place
 from mcpd.broker.ranking import Document, Index, rank
-from mcpd.broker.scopes import Seeker
 from mcpd.errors import BadRequest, CallTimeout, InvalidPage, McpdError
 from mcpd.protocol import paging
 
@@ -79,17 +79,17 @@ class Search:
         if not 1 <= p.limit <= paging.MAX_LIMIT:
             raise InvalidPage(f"limit is {p.limit}, and must be 1 to {paging.MAX_LIMIT}")
         names = list(self._broker.upstreams) if p.server is None else [self._broker.upstream(p.server).server.name]
-        connection.start(request_id, lambda: self.find(names, connection.seeker, p))
+        connection.start(request_id, lambda: self.find(names, connection, p))
 
-    async def find(self, names: list[str], seeker: Seeker, p: SearchParams) -> dict[str, object]:
+    async def find(self, names: list[str], guest: Guest, p: SearchParams) -> dict[str, object]:
         """Search the lists of these servers.
 
         Raises:
             McpdError: the one server that was asked for cannot list.
         """
         # Of one server that nothing is known of there is no other answer to give.
-        alone = p.server is not None and self._broker.resolve(p.server, seeker).catalog.known("tools") is None
-        found = await self._gather(names, seeker, math.inf if alone else WAIT_SECONDS)
+        alone = p.server is not None and self._broker.resolve(p.server, guest.seeker).catalog.known("tools") is None
+        found = await self._gather(names, guest, math.inf if alone else WAIT_SECONDS)
         if p.server is not None and found.problems and not found.lists:
             raise found.problems[0]
         indexes = []
@@ -114,15 +114,14 @@ class Search:
         return result
 
 
-    async def _gather(self, names: list[str], seeker: Seeker, seconds: float) -> _Found:
+    async def _gather(self, names: list[str], guest: Guest, seconds: float) -> _Found:
         """Ask all at once, and wait for the slow ones no longer than that; they are not disturbed by it."""
         answers: dict[str, tuple[Place, Listing, bool]] = {}
         problems: dict[str, McpdError] = {}
 
         async def ask(name: str) -> None:
             try:
-                place = await self._broker.settled(name, seeker)
-                answers[name] = (place, *await place.catalog.listing("tools"))
+                answers[name] = await self._broker.at(name, guest, _listed)
             except McpdError as problem:
                 problems[name] = problem
 
@@ -137,7 +136,7 @@ class Search:
             elif name not in self._broker.upstreams:
                 continue  # it has left the configuration meanwhile
             else:
-                place = self._broker.resolve(name, seeker)
+                place = self._broker.resolve(name, guest.seeker)
                 known = place.catalog.known("tools")
                 if known is None:
                     found.problems.append(problems.get(name) or _late(name))
@@ -146,6 +145,10 @@ class Search:
             found.lists.append((place, listing))
             found.stale |= stale
         return found
+
+
+async def _listed(place: Place) -> tuple[Place, Listing, bool]:
+    return (place, *await place.catalog.listing("tools"))
 
 
 def _late(server: str) -> CallTimeout:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from mcpd.broker.broker import Broker
 from mcpd.broker.levels import LEVELS
+from mcpd.broker.place import Place
 from mcpd.errors import BadRequest
 
 from .connection import Connection
@@ -38,9 +39,11 @@ class Wishes:
         self._broker.upstream(p.server)  # an unknown name is refused at once
 
         async def work() -> dict[str, object]:
-            place = await self._broker.settled(p.server, connection.seeker)
-            await place.interests.subscribed(connection, p.uri)
-            return {}
+            async def subscribed(place: Place) -> dict[str, object]:
+                await place.interests.subscribed(connection, p.uri)
+                return {}
+
+            return await self._broker.at(p.server, connection, subscribed)
 
         connection.start(request_id, work)
 
@@ -50,13 +53,21 @@ class Wishes:
         connection.answer(request_id, {})
 
     def log_level(self, connection: Connection, request_id: bytes, p: LevelParams) -> None:
-        """Let a client hear what servers log."""
+        """Let a client hear what servers log; answered when those that run have agreed."""
         if p.level not in (OFF, *LEVELS):
             raise BadRequest(f"there is no log level '{p.level[:50]}'", hint=f"one of {', '.join(LEVELS)}, {OFF}")
         level = None if p.level == OFF else p.level
         if p.server is not None:
-            self._broker.resolve(p.server, connection.seeker).interests.level(connection, level)
+            places = [self._broker.resolve(p.server, connection.seeker)]
         else:
             connection.log_level = level
-            self._broker.set_level(connection)
-        connection.answer(request_id, {})
+            places = [place for place in self._broker.places if connection.key in place.clients]
+        for place in places:
+            place.interests.level(connection, level)
+
+        async def work() -> dict[str, object]:
+            for place in places:
+                await place.interests.level_agreed()
+            return {}
+
+        connection.start(request_id, work)

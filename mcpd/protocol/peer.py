@@ -35,7 +35,8 @@ class Kind(Enum):
     GARBLED = "garbled"  # cannot be decoded, but names a pending call: a good answer may still follow
     REQUEST = "request"
     NOTIFICATION = "notification"
-    IGNORED = "ignored"  # late, unknown or duplicate answers, and lines that are no JSON-RPC: counted
+    LATE = "late"  # an answer to a call that was given up: counted
+    IGNORED = "ignored"  # unknown or duplicate answers, and lines that are no JSON-RPC: counted
 
 
 _IGNORED_MESSAGE = Message()
@@ -49,6 +50,7 @@ class Peer(Generic[Call]):
         self.counts: Counter[str] = Counter()
         self._tombstones: OrderedDict[bytes, None] = OrderedDict()
         self._last_id = 0
+        self._was_late = False
 
     def register(self, call: Call) -> bytes:
         """File a call and return its new id, as JSON."""
@@ -89,7 +91,7 @@ class Peer(Generic[Call]):
         if call is None:
             call = self._lenient(message)
             if call is None:
-                return Kind.IGNORED, None, message
+                return (Kind.LATE if self._was_late else Kind.IGNORED), None, message
         if message.result and not (message.error and bytes(message.result) == b"null"):
             return Kind.RESULT, call, message
         if message.error:
@@ -98,7 +100,7 @@ class Peer(Generic[Call]):
 
     def _lenient(self, message: Message) -> Call | None:
         """Find the call of an answer whose id is not literally one of ours, or count the stray."""
-        found = bytes(message.id)
+        found, self._was_late = bytes(message.id), False
         if not (message.result or message.error):
             self.counts["noise"] += 1
             return None
@@ -111,6 +113,7 @@ class Peer(Generic[Call]):
         if found in self._tombstones:
             del self._tombstones[found]
             self.counts["late"] += 1
+            self._was_late = True
         elif found.isdigit() and len(found) <= MAX_DIGITS and 0 < int(found) <= self._last_id:
             self.counts["duplicate"] += 1
         else:

@@ -137,6 +137,7 @@ class Channel:
         counts: stray lines and messages by kind.
         on_notification: gets what a server notifies, other than progress of a pending request.
         on_request: gets what a server asks, other than `ping`.
+        on_late: gets the id of a request that was given up and is answered all the same.
         on_idle: called whenever an answer leaves nothing in flight; set while draining.
     """
 
@@ -146,6 +147,7 @@ class Channel:
         self._peer: Peer[Exchange] = Peer()
         self._transport: Transport | None = None
         self.on_notification = on_notification
+        self.on_late: Callable[[bytes], None] = lambda request_id: None
         self.on_request: Callable[[Message], None] = lambda message: self.refuse_unknown(message)
         self.on_idle: Callable[[], None] | None = None
 
@@ -252,6 +254,8 @@ class Channel:
             exchange.on_error(message.error)  # type: ignore[union-attr]  # as above
         elif kind is Kind.REQUEST:
             self._asked(message)
+        elif kind is Kind.LATE:
+            self.on_late(bytes(message.id))
         elif kind is Kind.BROKEN:
             exchange.on_failure(  # type: ignore[union-attr]  # as above
                 ServerProtocol("the answer has neither result nor error", may_have_run=True)

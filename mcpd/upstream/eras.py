@@ -54,7 +54,8 @@ class EraFile:
 
 def _digest(server: Server) -> str:
     """Name an entry by what is started; values of its environment stay out of it."""
-    parts = msgspec.json.encode([server.command, server.args, server.url, server.cwd, sorted(server.env)])
+    facts = [server.command, server.args, server.url, server.cwd, sorted(server.env), server.protocol]
+    parts = msgspec.json.encode(facts)
     return hashlib.sha256(parts).hexdigest()[:32]
 
 

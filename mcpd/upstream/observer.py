@@ -5,6 +5,7 @@ from __future__ import annotations
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 
+from .channel import Exchange
 from .incarnation import Incarnation
 
 
@@ -28,6 +29,9 @@ class Observer:
 
     def on_end(self, incarnation: Incarnation) -> None:
         """Nothing of an incarnation is left."""
+
+    def on_given_up(self, incarnation: Incarnation, exchange: Exchange) -> None:
+        """A request was given up that the server has, and the server was told."""
 
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
         """The server has notified something, other than the progress of a pending request."""

@@ -109,6 +109,8 @@ class Slot:
         for one in self._alive:
             if one.channel.holds(exchange):
                 began = one.channel.give_up(exchange, reason)
+                if began:
+                    self.observer.on_given_up(one, exchange)
                 if timed_out and began:
                     suspect(one, self._around, self)
                 return began

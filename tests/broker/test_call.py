@@ -172,7 +172,7 @@ async def test_a_server_that_asks_for_input_is_told_of_as_that(world: World, aut
     assert error == {
         "code": 34,
         "class": "input_required",
-        "message": "'ask' asks for input that this client cannot give",
+        "message": "server 'fake' asks for input that this client cannot give",
         "server": "fake",
         "hint": "call it from a terminal, with --elicit, or from a host that can ask its user",
         "may_have_run": True,

@@ -418,3 +418,90 @@ async def test_what_was_asked_in_another_project_is_not_sent_any_more(world: Wor
     assert {(await client.error(call))["class"] for call in (sent, waiting)} == {"stale_session"}
     assert world.servers[0].calls == ["sent"]
     assert "notifications/cancelled" in world.servers[0].methods
+
+
+# -- a question that crosses the end of its call -----------------------------------------------------
+
+
+def slow_to_read(seconds: float = 1) -> Script:
+    """A legacy server that answers a ping late, as one does that has not read what was sent before."""
+    return {**LEGACY, "tools/call": None, "ping": after(seconds, {})}
+
+
+def ask_now(world: World, request_id: int = 1) -> None:
+    world.servers[0].say({"jsonrpc": "2.0", "id": request_id, "method": "elicitation/create", "params": FORM})
+
+
+async def two_at_work(desk: Desk) -> tuple[Any, Any, Any]:
+    """Let two clients call; return the first one's call, and the second client with its call."""
+    one, two = desk.client("one").able(form=True), desk.client("two").able(form=True)
+    first, second = one.call("ask"), two.call("other")
+    await trio.sleep(0.5)
+    return first, two, second
+
+
+async def test_a_question_of_a_call_that_was_given_up_is_not_put_to_who_is_left(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, slow_to_read())
+    first, two, _ = await two_at_work(desk)
+
+    world.mover.batch(lambda: first.cancel("not wanted"))
+    ask_now(world)
+
+    assert (await answer_of(world.servers[0]))["result"] == {"action": "cancel"}
+    assert two.questions == []
+
+
+async def test_once_the_server_has_read_that_it_was_given_up_it_speaks_for_the_other(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, slow_to_read())
+    first, two, _ = await two_at_work(desk)
+
+    world.mover.batch(lambda: first.cancel("not wanted"))
+    await trio.sleep(3)
+    ask_now(world)
+
+    assert (await two.question()).method == "elicitation/create"
+
+
+async def test_a_late_answer_says_so_too_and_that_the_server_heeds_nothing(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, slow_to_read(1000))
+    first, two, _ = await two_at_work(desk)
+
+    world.mover.batch(lambda: first.cancel("not wanted"))
+    world.servers[0].say({"jsonrpc": "2.0", "id": int(first.id), "result": {"content": []}})
+    await trio.sleep(0.1)
+    ask_now(world)
+
+    assert (await two.question()).method == "elicitation/create"
+
+
+async def test_a_lane_is_kept_until_the_server_has_read_that_its_call_was_given_up(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, slow_to_read(), interactive=("ask",))
+    one, two = desk.client("one").able(form=True), desk.client("two").able(form=True)
+    first, _ = one.call("ask"), two.call("ask")
+    await trio.sleep(0.5)
+
+    world.mover.batch(lambda: first.cancel("not wanted"))
+    ask_now(world)
+    await trio.sleep(0.5)
+    assert (world.servers[0].calls, two.questions) == (["ask"], [])
+    await trio.sleep(3)
+
+    assert (world.servers[0].calls, desk.places) == (["ask", "ask"], (1, 0))
+
+
+async def test_a_lane_whose_server_dies_is_free(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, slow_to_read(1000), {**LEGACY}, interactive=("ask",))
+    one, two = desk.client("one").able(form=True), desk.client("two").able(form=True)
+    first, second = one.call("ask"), two.call("ask")
+    await trio.sleep(0.5)
+
+    world.mover.batch(lambda: first.cancel("not wanted"))
+    world.servers[0].die()
+
+    assert "content" in await two.outcome(second)

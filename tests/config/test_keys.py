@@ -75,8 +75,6 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(line, key, hint):
         ('on_timeout = "drop"', "on_timeout", "expected one of probe, retire, keep"),
         ('on_rpc_error = "probe"', "on_rpc_error", "expected one of keep, retire"),
         ('scope = "global"', "scope", "expected one of auto, user, project, client"),
-        ('scope = "project"', "scope", "not available in this version"),
-        ('scope = "client"', "scope", "not available in this version"),
         ("tools = { deny = 1 }", "tools.deny", "expected a list of texts"),
     ],
 )
@@ -85,10 +83,6 @@ def test_a_value_of_the_wrong_kind_is_named_with_what_was_expected_and_found(lin
 
     assert problem.key == f"servers.b.{key}"
     assert says in problem.message
-
-
-def test_a_scope_that_cannot_be_kept_yet_says_what_to_use():
-    assert only_problem('[servers.b]\ncommand = "x"\nscope = "client"').hint == 'use "auto" or "user"'
 
 
 def test_a_revision_may_be_written_as_a_date_without_quotes():

@@ -15,6 +15,7 @@ from mcpd.broker.results import ResultStore
 from mcpd.broker.scopes import Seeker
 from mcpd.config.expand import Launch
 from mcpd.config.model import Config, Server
+from mcpd.protocol.capabilities import NOTHING
 from tests.upstream.fakes import FakeServer, Script, World
 
 
@@ -63,7 +64,8 @@ class Line:
     """
 
     def __init__(self) -> None:
-        self.has_room, self.seeker = True, Seeker("line")
+        self.has_room, self.key, self.seeker = True, "line", Seeker("line")
+        self.capabilities, self.log_level = NOTHING, None
         self.notes: list[tuple[str, Any]] = []
         self.results: list[Any] = []
         self.followers: list[Callable[[], None]] = []
@@ -78,6 +80,9 @@ class Line:
     def notify(self, method: str, params: object) -> None:
         assert self.has_room
         self.notes.append((method, decoded(params)))
+
+    def notified(self, method: str, params: bytes) -> None:
+        """A list has changed; nothing of this client's concern."""
 
     async def result(self) -> Any:
         """Do the work that was started, and return its result."""

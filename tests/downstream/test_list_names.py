@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from mcpd.broker.catalog import KINDS, Listing
-from mcpd.broker.scopes import Seeker
 from mcpd.downstream.lists import ListParams, Lists
 from mcpd.errors import BadRequest, UnknownTool
 from mcpd.protocol.paging import Walk
@@ -36,7 +35,7 @@ class Shelf:
         return Listing(items=walk.items, revision=1), False
 
 
-PLACE = SimpleNamespace(server=SimpleNamespace(name="files"), catalog=Shelf())
+PLACE = SimpleNamespace(interests=SimpleNamespace(listed=lambda guest, kind: None), server=SimpleNamespace(name="files"), catalog=Shelf())
 
 
 class OneServer:
@@ -44,13 +43,14 @@ class OneServer:
 
     upstreams = places = {"files": PLACE}  # noqa: RUF012
 
-    async def settled(self, name: str, seeker: Seeker) -> Any:
-        return self.places[name]
+    async def at(self, name: str, guest: Any, work: Any) -> Any:
+        return await work(self.places[name])
 
 
 async def page(kind: str, **params: Any) -> Any:
     lists = Lists(OneServer())  # type: ignore[arg-type]
-    return json.loads(msgspec.json.encode(await lists.page(kind, ListParams(**params), Seeker(1))))
+    nobody: Any = None
+    return json.loads(msgspec.json.encode(await lists.page(kind, ListParams(**params), nobody)))
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,17 @@ from trio.testing import MockClock
 
 from mcpd.broker.broker import Broker
 from mcpd.broker.results import ResultStore
-from mcpd.broker.scopes import Seeker
 from mcpd.config.model import Config
 from mcpd.downstream.lists import ListParams, Lists
 from mcpd.errors import BadRequest, InvalidPage, McpdError, UnknownTool
 from tests.broker.desk import Desk
+from tests.downstream.hall import Line
 from tests.upstream.fakes import INITIALIZED, LEGACY, FakeServer, Script, World, server
 
 ALL = {"tools": {}, "prompts": {}, "resources": {}}
 KINDS = ("tools", "prompts", "resources", "templates")
 PAGE_BYTES = 65_536
-CLIENT = Seeker("client")
+CLIENT: Any = Line()
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -244,7 +244,7 @@ async def test_one_server_that_cannot_list_does_not_hide_the_others(world: World
     broker = Broker(Config(path="config.toml", servers=entries), world.around, ResultStore())
     for name in entries:  # one after the other, so that each has its own script
         with contextlib.suppress(McpdError):
-            await broker.resolve(name, CLIENT).slot.start()
+            await broker.resolve(name, CLIENT.seeker).slot.start()
 
     found = await page(Lists(broker), server=None)
 

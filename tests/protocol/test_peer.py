@@ -154,7 +154,7 @@ def test_a_late_answer_is_counted_once_and_after_that_it_is_a_duplicate() -> Non
 
     assert peer.abandon(b"1") == "a"
 
-    assert taken(peer, RESULT % b"1") == (Kind.IGNORED, None)
+    assert taken(peer, RESULT % b"1") == (Kind.LATE, None)
     assert taken(peer, RESULT % b'"1"') == (Kind.IGNORED, None)
     assert dict(peer.counts) == {"late": 1, "duplicate": 1}
     assert list(peer.pending.values()) == ["b"]

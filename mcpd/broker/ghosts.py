@@ -1,0 +1,111 @@
+"""Calls that were given up while their server had them: what it says in their name may still be on its way.
+
+A cancellation and a question of the server can cross on the pipe. Until the server has surely read the
+cancellation, the client that gave the call up counts as one that it works for: a question could be for
+him, and so it is nobody else's. What says so is an answer to something that was sent behind the
+cancellation, or the call's own late answer.
+
+Spec: cancellation of all revisions: a receiver need not heed it, and what it sends meanwhile is stray.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from msgspec import Raw
+
+from mcpd.errors import McpdError
+from mcpd.protocol import session as sessions
+from mcpd.protocol.session import Session
+from mcpd.timers import Timers
+from mcpd.upstream.channel import Exchange
+from mcpd.upstream.incarnation import Incarnation
+
+# A server that has read a cancellation may need a moment to heed it.
+GRACE_SECONDS = 1.0
+# One that answers calls that it was told to give up does not heed cancellations at all.
+HEEDLESS_SECONDS = 60.0
+
+
+class Fence(Exchange):
+    """Asks whether the server lives, behind a cancellation: any answer says that it has read both."""
+
+    lasting = True
+    __slots__ = ("_passed",)
+
+    def __init__(self, passed: Callable[[], None]) -> None:
+        super().__init__()
+        self._passed = passed
+
+    def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
+        """Ask what the era has for it."""
+        method = b'"server/discover"' if session.modern else b'"ping"'
+        return method, sessions.list_params(b"{}", sessions.meta(session))
+
+    def on_result(self, result: Raw) -> None:
+        """It has read what came before."""
+        self._passed()
+
+    def on_error(self, error: Raw) -> None:
+        """It has, too."""
+        self._passed()
+
+    def on_failure(self, problem: McpdError) -> None:
+        """Its incarnation has ended, and that is told otherwise."""
+
+
+class _Ghost:
+    """One call that was given up."""
+
+    def __init__(self, one: Incarnation, exchange: Exchange, key: Hashable, gone: Callable[[], None]) -> None:
+        self.one, self.exchange, self.request_id, self.key, self.gone = one, exchange, exchange.id, key, gone
+
+
+class Ghosts:
+    """Those of one place."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._ghosts: dict[tuple[int, bytes], _Ghost] = {}
+        self._heedless: set[int] = set()
+
+    def add(self, one: Incarnation, exchange: Exchange, key: Hashable, gone: Callable[[], None]) -> None:
+        """Note a call of a client that was given up just now; `gone` is called when it is surely over."""
+        session = one.session
+        if session is None:
+            gone()
+            return
+        name = (one.number, exchange.id)
+        self._ghosts[name] = _Ghost(one, exchange, key, gone)
+        one.channel.on_late = lambda request_id: self._answered(one, request_id)
+        one.channel.request(Fence(lambda: self._read(name)), session)
+
+    def holds(self, exchange: Exchange) -> bool:
+        """Whether a call still haunts its server."""
+        return any(ghost.exchange is exchange for ghost in self._ghosts.values())
+
+    def keys(self, one: Incarnation) -> set[Hashable]:
+        """Return the clients that an incarnation may still work for although they gave up."""
+        return {ghost.key for ghost in self._ghosts.values() if ghost.one is one}
+
+    def on_end(self, one: Incarnation) -> None:
+        """Forget those of an incarnation that is gone."""
+        self._heedless.discard(one.number)
+        for name in [name for name, ghost in self._ghosts.items() if ghost.one is one]:
+            self._end(name)
+
+    def _read(self, name: tuple[int, bytes]) -> None:
+        """The server has read the cancellation; it has a moment to heed it."""
+        seconds = HEEDLESS_SECONDS if name[0] in self._heedless else GRACE_SECONDS
+        self._timers.after(seconds, lambda: self._end(name))
+
+    def _answered(self, one: Incarnation, request_id: bytes) -> None:
+        """A late answer has come: that call is over, and the server heeds no cancellations."""
+        if (one.number, request_id) in self._ghosts:
+            self._heedless.add(one.number)
+            self._end((one.number, request_id))
+
+    def _end(self, name: tuple[int, bytes]) -> None:
+        ghost = self._ghosts.pop(name, None)
+        if ghost is not None:
+            ghost.gone()

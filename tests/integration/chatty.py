@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.integration.wire import Wire
+from tests.integration.wire import Wire, text_of
 from tests.integration.world import until
 
 if TYPE_CHECKING:
@@ -119,3 +119,22 @@ def where(wire: Wire, server: str = "s") -> Json:
     """Return folder, process and environment of the server that serves a client."""
     found: Json = json.loads(wire.text("where", server=server))
     return found
+
+
+def ask(wire: Wire, text: str, **more: object) -> object:
+    """Call the tool that asks."""
+    return wire.send_call("ask", {"question": text, **more}, server="s")
+
+
+def text(wire: Wire, call: object) -> str:
+    """Return what became of a question."""
+    answer = wire.wait(call)
+    assert "result" in answer, answer
+    return text_of(answer["result"])
+
+
+def was_not_asked(*wires: Wire) -> None:
+    """Check that none of these clients was asked anything so far."""
+    for wire in wires:
+        silence(wire)
+        assert questions(wire) == []

@@ -149,7 +149,7 @@ class Tools:
         """Read nothing until there is such a file, and only then ask: whatever was cancelled meanwhile is not known."""
         while not os.path.exists(until):
             time.sleep(0.005)
-        return (yield from self.ask(call, question))
+        return (yield from self.ask(call, question, rude=True))
 
     def noisy(self, call: Call, text: str) -> Json:
         """Say this and that before the answer, in one breath with it."""

@@ -49,7 +49,7 @@ def test_of_two_clients_of_a_modern_server_only_the_one_whose_call_it_is_gets_as
         assert text(a, held) == "k"
 
 
-@pytest.mark.parametrize("state", [*STATES, None])
+@pytest.mark.parametrize("state", [*STATES, None], ids=["object", "any-text", "empty", "number", "null", "none"])
 def test_the_state_of_a_question_goes_back_as_it_came_under_a_new_id(world: World, state: str | None) -> None:
     world.configure({"s": entry(world, "modern")})
     with world.connect() as a:

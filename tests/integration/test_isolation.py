@@ -42,7 +42,7 @@ SAME = "chatty://echo/same"
 
 settings.register_profile(
     "fixed", max_examples=60, derandomize=True, deadline=None, database=None, phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], report_multiple_bugs=False,
 )  # fmt: skip
 settings.register_profile("wild", settings.get_profile("fixed"), derandomize=False, phases=tuple(Phase))
 PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

@@ -41,7 +41,7 @@ MESSAGES = 100_000
 SAME = "chatty://echo/same"
 
 settings.register_profile(
-    "fixed", max_examples=60, derandomize=True, deadline=None, database=None, phases=[Phase.explicit, Phase.generate],
+    "fixed", derandomize=True, deadline=None, database=None, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], report_multiple_bugs=False,
 )  # fmt: skip
 settings.register_profile("wild", settings.get_profile("fixed"), derandomize=False, phases=tuple(Phase))
@@ -67,13 +67,13 @@ def tally() -> Tally:
     return Tally()
 
 
-@pytest.mark.parametrize("acts", [CALLS, EVERYTHING], ids=["calls", "everything"])
+@pytest.mark.parametrize(("acts", "scripts"), [(CALLS, 60), (EVERYTHING, 110)], ids=["calls", "everything"])
 def test_a_crowd_with_equal_ids_gets_every_answer_and_none_of_another_client(
-    shared: World, tally: Tally, acts: list[str]
+    shared: World, tally: Tally, acts: list[str], scripts: int
 ) -> None:
     before, tally.done = tally.messages, Counter()
 
-    @settings(PROFILE)
+    @settings(PROFILE, max_examples=scripts)
     @given(
         manners=st.lists(st.sampled_from(Crowd.MANNERS), min_size=2, max_size=6),
         script=st.lists(
@@ -281,6 +281,19 @@ def test_who_has_asked_for_a_list_is_told_that_it_has_changed(world: World, era:
         assert after["revision"] > before["revision"]
         assert told == [{"_meta": {"mcpd/server": "s", "mcpd/revision": after["revision"]}}] * 2
         for wire in (a, b, every, none):
+            silence(wire)
+            assert wire.notes == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_list_that_is_fetched_for_the_first_time_has_not_changed(world: World, era: str) -> None:
+    world.configure({"s": entry(world, era)})
+    with world.connect() as a, world.connect() as b:
+        for kind in ("tools", "prompts", "resources", "templates"):
+            for wire in (a, b):
+                wire.ask(f"mcpd/{kind}", {"server": "s"})
+
+        for wire in (a, b):
             silence(wire)
             assert wire.notes == []
 

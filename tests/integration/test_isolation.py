@@ -214,6 +214,19 @@ def test_each_client_hears_of_the_log_what_it_has_asked_for(world: World) -> Non
             assert wire.notes == []
 
 
+def test_a_log_level_holds_from_its_answer_on(world: World) -> None:
+    world.configure({"s": entry(world, "legacy")})
+    with world.connect() as a:
+        a.text("log", {"level": "debug", "text": "unheard"}, server="s")
+        for number in range(20):
+            # The one before may still be on its way to the server.
+            a.send("mcpd/log_level", {"server": "s", "level": "error"})
+            a.ask("mcpd/log_level", {"server": "s", "level": "debug"})
+            a.text("log", {"level": "info", "text": str(number)}, server="s")
+
+            assert note(a, "notifications/message")["data"] == str(number)
+
+
 def test_the_log_of_a_modern_server_goes_to_the_one_whose_call_it_is_about(world: World) -> None:
     world.configure({"s": entry(world, "modern")})
     with world.connect() as loud, world.connect() as quiet, world.connect() as deaf:
@@ -296,6 +309,18 @@ def test_a_list_that_is_fetched_for_the_first_time_has_not_changed(world: World,
         for wire in (a, b):
             silence(wire)
             assert wire.notes == []
+
+
+def test_who_gives_up_waiting_for_a_list_has_not_changed_it_for_the_others(world: World) -> None:
+    world.configure({"s": entry(world, "legacy")})
+    with world.connect() as a, world.connect() as b:
+        wanted = b.send("mcpd/tools", {"server": "s"})
+        silence(b)
+        a.notify("notifications/cancelled", {"requestId": a.send("mcpd/tools", {"server": "s"})})
+
+        assert b.wait(wanted)["result"]["items"]
+        silence(b)
+        assert b.notes == []
 
 
 # -- identity ------------------------------------------------------------------------------------------------------

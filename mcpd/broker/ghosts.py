@@ -3,7 +3,8 @@
 A cancellation and a question of the server can cross on the pipe. Until the server has surely read the
 cancellation, the client that gave the call up counts as one that it works for: a question could be for
 him, and so it is nobody else's. What says so is an answer to something that was sent behind the
-cancellation, or the call's own late answer.
+cancellation, or the call's own late answer. A server that goes on all the same is known by such an answer,
+or by a question that no call can have caused; what it is told to give up haunts it for longer.
 
 Spec: cancellation of all revisions: a receiver need not heed it, and what it sends meanwhile is stray.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+import trio
 from msgspec import Raw
 
 from mcpd.errors import McpdError
@@ -21,9 +23,7 @@ from mcpd.timers import Timers
 from mcpd.upstream.channel import Exchange
 from mcpd.upstream.incarnation import Incarnation
 
-# A server that has read a cancellation may need a moment to heed it.
-GRACE_SECONDS = 1.0
-# One that answers calls that it was told to give up does not heed cancellations at all.
+# As long as a call may run that was told to stop and does not.
 HEEDLESS_SECONDS = 60.0
 
 
@@ -68,6 +68,7 @@ class Ghosts:
         self._timers = timers
         self._ghosts: dict[tuple[int, bytes], _Ghost] = {}
         self._heedless: set[int] = set()
+        self._last_end: dict[int, float] = {}
 
     def add(self, one: Incarnation, exchange: Exchange, key: Hashable, gone: Callable[[], None]) -> None:
         """Note a call of a client that was given up just now; `gone` is called when it is surely over."""
@@ -91,13 +92,23 @@ class Ghosts:
     def on_end(self, one: Incarnation) -> None:
         """Forget those of an incarnation that is gone."""
         self._heedless.discard(one.number)
+        self._last_end.pop(one.number, None)
         for name in [name for name, ghost in self._ghosts.items() if ghost.one is one]:
             self._end(name)
 
     def _read(self, name: tuple[int, bytes]) -> None:
-        """The server has read the cancellation; it has a moment to heed it."""
-        seconds = HEEDLESS_SECONDS if name[0] in self._heedless else GRACE_SECONDS
-        self._timers.after(seconds, lambda: self._end(name))
+        """The server has read the cancellation, and by that heeds it, if it is one that does."""
+        if name[0] in self._heedless:
+            self._timers.after(HEEDLESS_SECONDS, lambda: self._end(name))
+        else:
+            self._last_end[name[0]] = trio.current_time()
+            self._end(name)
+
+    def doubt(self, one: Incarnation) -> None:
+        """Take note of a question that no call in flight can have caused: one that was given up may have."""
+        ended = self._last_end.get(one.number)
+        if ended is not None and trio.current_time() - ended < HEEDLESS_SECONDS:
+            self._heedless.add(one.number)
 
     def _answered(self, one: Incarnation, request_id: bytes) -> None:
         """A late answer has come: that call is over, and the server heeds no cancellations."""

@@ -132,6 +132,9 @@ class ListChanges:
 
     def changed(self, kind: str, revision: int) -> None:
         """Tell those who have asked for a list that there is a new one."""
+        if self._told.get(kind) == revision:
+            return
+        self._told[kind] = revision  # each list counts its own
         if KINDS[kind] != "resources":
             self._send(KINDS[kind], revision)
             return
@@ -144,9 +147,6 @@ class ListChanges:
         self._send("resources", self._revision)
 
     def _send(self, kind: str, revision: int) -> None:
-        if self._told.get(kind) == revision:
-            return
-        self._told[kind] = revision
         params = msgspec.json.encode({"_meta": {"mcpd/server": self._server.name, "mcpd/revision": revision}})
         for client in list(self._clients.get(kind, {}).values()):
             client.notified(f"notifications/{kind}/list_changed", params)

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from mcpd.config.model import Server
 from mcpd.errors import McpdError, Overloaded
-from mcpd.protocol import capabilities
+from mcpd.protocol import capabilities, mcp
 from mcpd.protocol.capabilities import NOTHING, Capabilities
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
@@ -269,7 +269,9 @@ class Place(Observer):
             offered |= client.capabilities
         can_route = bool(self.server.interactive) or self.scope.kind == "client"
         roots = self.roots is not None or (offered.roots and self.scope.kind == "client")
-        return msgspec.structs.replace(offered, form=offered.form or can_route, roots=roots).to_json()
+        offered = msgspec.structs.replace(offered, form=offered.form or can_route, roots=roots)
+        protocol = self.server.protocol
+        return offered.to_json(protocol) if protocol in mcp.LEGACY else offered.to_json()
 
     def on_state(self) -> None:
         """Tell that the state has changed; what is leaving has no part in its server any more."""

@@ -92,6 +92,8 @@ class Routing:
         gone = self._ghosts.keys(one) if owner is None else set()
         if len({client.key for client in askers} | gone) != 1 or not askers:
             self.counts["questions_ambiguous" if askers else "questions_unasked"] += 1
+            if not askers:
+                self._ghosts.doubt(one)
             return None
         for client in (*(call.client for call in calls), *askers):
             if client.key == askers[0].key and client.capabilities.can(method, params):

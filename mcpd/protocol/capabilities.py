@@ -9,9 +9,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from . import rawjson
+from . import mcp, rawjson
 from .jsonrpc import ABSENT
 
+ELICITATION_FROM, MODES_FROM = "2025-06-18", "2025-11-25"
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 
 
@@ -29,15 +30,19 @@ class Capabilities(Struct, frozen=True):
         pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
         return Capabilities(*(mine or theirs for mine, theirs in pairs))
 
-    def to_json(self) -> bytes:
-        """Return the ClientCapabilities object; forms alone are `{}`, which every revision reads as that."""
+    def to_json(self, revision: str = mcp.LEGACY[0]) -> bytes:
+        """Return the ClientCapabilities object in the words of a revision.
+
+        Forms alone are `{}`, which every revision that has them reads as that.
+        """
         members: dict[str, object] = {}
-        if self.form or self.url:
+        knows_modes = revision >= MODES_FROM
+        if (self.form or (self.url and knows_modes)) and revision >= ELICITATION_FROM:
             modes: dict[str, object] = {"form": {}} if self.form else {}
-            members["elicitation"] = {**modes, "url": {}} if self.url else {}
+            members["elicitation"] = {**modes, "url": {}} if self.url and knows_modes else {}
         if self.sampling:
             flags = {"tools": self.sampling_tools, "context": self.sampling_context}
-            members["sampling"] = {name: {} for name, is_set in flags.items() if is_set}
+            members["sampling"] = {name: {} for name, is_set in flags.items() if is_set and knows_modes}
         if self.roots:
             members["roots"] = {}
         return msgspec.json.encode(members)

@@ -460,10 +460,33 @@ async def test_once_the_server_has_read_that_it_was_given_up_it_speaks_for_the_o
     first, two, _ = await two_at_work(desk)
 
     world.mover.batch(lambda: first.cancel("not wanted"))
-    await trio.sleep(3)
+    await trio.sleep(1)
     ask_now(world)
 
     assert (await two.question()).method == "elicitation/create"
+
+
+async def test_a_server_that_asks_after_it_was_told_to_give_up_is_not_believed_the_next_time(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, slow_to_read(0))
+    one, two = desk.client("one").able(form=True), desk.client("two").able(form=True)
+    first = one.call("ask")
+    await trio.sleep(0.5)
+    world.mover.batch(lambda: first.cancel("not wanted"))
+    await trio.sleep(0.5)
+    ask_now(world, 1)
+    again = one.call("ask")
+    two.call("other")
+    await trio.sleep(0.5)
+
+    world.mover.batch(lambda: again.cancel("not wanted"))
+    await trio.sleep(10)
+    ask_now(world, 2)
+    await trio.sleep(0.5)
+
+    assert [one["result"] for one in world.servers[0].answers] == [{"action": "cancel"}] * 2
+    assert two.questions == []
 
 
 async def test_a_late_answer_says_so_too_and_that_the_server_heeds_nothing(world: World, autojump_clock: MockClock) -> None:

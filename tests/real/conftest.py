@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.world import World
+from tests.real.eras import ALONE, EVERYTHING, PINNED, SERVER, Eras
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FROM_PYPI = ("mcp-server-time", "mcp-server-git", "mcp-server-fetch")
+SDK = "mcp==2.3.0"
 PAGE = "<html><body><h1>A heading</h1><p>Some <b>bold</b> words.</p></body></html>"
 PATIENCE_SECONDS = 150.0
 
@@ -41,11 +43,20 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def python(cache: Path) -> str:
     """A Python with the servers from PyPI, installed as their READMEs say: `pip install …`."""
-    venv = cache / "venv"
+    return _python(cache / "venv", *FROM_PYPI)
+
+
+@pytest.fixture(scope="session")
+def sdk(cache: Path) -> str:
+    """A Python with the official SDK; the servers from PyPI may need another one."""
+    return _python(cache / "sdk", SDK)
+
+
+def _python(venv: Path, *packages: str) -> str:
     program = str(venv / "bin/python")
     if not (venv / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-        subprocess.run([program, "-m", "pip", "install", "-q", *FROM_PYPI], check=True)
+        subprocess.run([program, "-m", "pip", "install", "-q", *packages], check=True)
         (venv / "complete").touch()
     return program
 
@@ -93,6 +104,27 @@ def real(cache: Path, python: str) -> Iterator[World]:
             }
         )
         yield world
+
+
+@pytest.fixture(scope="session")
+def eras(cache: Path, sdk: str) -> Iterator[Eras]:
+    """The SDK's server in every revision, and one from npm, all running and asked by a client that can do all."""
+    with World(patience_seconds=PATIENCE_SECONDS) as world:
+        found = Eras(world)
+        (world.path / "project/.git").mkdir(parents=True)
+        entries = {name: found.entry(name, sdk, SERVER, protocol=name) for name in PINNED}
+        package = ("npx", "-y", "@modelcontextprotocol/server-everything")
+        entries[EVERYTHING] = found.entry(EVERYTHING, *package, env={"npm_config_cache": str(cache / "npm")})
+        entries[ALONE] = found.entry(ALONE, sdk, SERVER, protocol="legacy", scope="client")
+        world.configure(entries)
+        assert world.run("up", "-q").status == 0
+        # Legacy servers are told once, at their start, what there is: this client stays, and asks for nothing more.
+        with found.host() as resident:
+            resident.sock.settimeout(PATIENCE_SECONDS)
+            calls = [resident.send_call("echo", {"message": ""}, server=name) for name in (*PINNED, EVERYTHING)]
+            assert [call for call in calls if "result" not in resident.wait(call)] == []
+            yield found
+            assert resident.asked() == []
 
 
 def npx(package: str, *arguments: str, **more: object) -> dict[str, object]:

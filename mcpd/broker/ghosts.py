@@ -3,8 +3,8 @@
 A cancellation and a question of the server can cross on the pipe. Until the server has surely read the
 cancellation, the client that gave the call up counts as one that it works for: a question could be for
 him, and so it is nobody else's. What says so is an answer to something that was sent behind the
-cancellation, or the call's own late answer. A server that goes on all the same is known by such an answer,
-or by a question that no call can have caused; what it is told to give up haunts it for longer.
+cancellation, or the call's own late answer. A server that goes on all the same is known by an answer after
+that, or by a question that no call can have caused; what it is told to give up haunts it for longer.
 
 Spec: cancellation of all revisions: a receiver need not heed it, and what it sends meanwhile is stray.
 """
@@ -23,8 +23,12 @@ from mcpd.timers import Timers
 from mcpd.upstream.channel import Exchange
 from mcpd.upstream.incarnation import Incarnation
 
-# As long as a call may run that was told to stop and does not.
-HEEDLESS_SECONDS = 60.0
+# How long a call counts that was told to stop and may not have: whoever waits in its lane still gets his turn.
+HEEDLESS_SECONDS = 20.0
+# An answer that was being written while the cancellation was read comes sooner.
+LATE_SECONDS = 1.0
+# An answer that is later than this proves nothing any more.
+MAX_PASSED = 256
 
 
 class Fence(Exchange):
@@ -68,7 +72,8 @@ class Ghosts:
         self._timers = timers
         self._ghosts: dict[tuple[int, bytes], _Ghost] = {}
         self._heedless: set[int] = set()
-        self._last_end: dict[int, float] = {}
+        # Those whose server has read that they were given up, and when it said so.
+        self._passed: dict[tuple[int, bytes], float] = {}
 
     def add(self, one: Incarnation, exchange: Exchange, key: Hashable, gone: Callable[[], None]) -> None:
         """Note a call of a client that was given up just now; `gone` is called when it is surely over."""
@@ -92,7 +97,7 @@ class Ghosts:
     def on_end(self, one: Incarnation) -> None:
         """Forget those of an incarnation that is gone."""
         self._heedless.discard(one.number)
-        self._last_end.pop(one.number, None)
+        self._passed = {name: when for name, when in self._passed.items() if name[0] != one.number}
         for name in [name for name, ghost in self._ghosts.items() if ghost.one is one]:
             self._end(name)
 
@@ -101,20 +106,24 @@ class Ghosts:
         if name[0] in self._heedless:
             self._timers.after(HEEDLESS_SECONDS, lambda: self._end(name))
         else:
-            self._last_end[name[0]] = trio.current_time()
+            self._passed[name] = trio.current_time()
+            while len(self._passed) > MAX_PASSED:
+                del self._passed[next(iter(self._passed))]
             self._end(name)
 
     def doubt(self, one: Incarnation) -> None:
         """Take note of a question that no call in flight can have caused: one that was given up may have."""
-        ended = self._last_end.get(one.number)
-        if ended is not None and trio.current_time() - ended < HEEDLESS_SECONDS:
+        now = trio.current_time()
+        if any(name[0] == one.number and now - when < HEEDLESS_SECONDS for name, when in self._passed.items()):
             self._heedless.add(one.number)
 
     def _answered(self, one: Incarnation, request_id: bytes) -> None:
-        """A late answer has come: that call is over, and the server heeds no cancellations."""
-        if (one.number, request_id) in self._ghosts:
+        """A late answer has come: that call is over. It may have crossed the cancellation, unless that was read."""
+        name = (one.number, request_id)
+        when = self._passed.pop(name, None)
+        if when is not None and trio.current_time() - when > LATE_SECONDS:
             self._heedless.add(one.number)
-            self._end((one.number, request_id))
+        self._end(name)
 
     def _end(self, name: tuple[int, bytes]) -> None:
         ghost = self._ghosts.pop(name, None)

@@ -45,6 +45,11 @@ class Admission(Generic[T]):
         self._lane: Hashable = None
         self._in_lane = 0
 
+    @property
+    def lane(self) -> Hashable:
+        """The client whose exclusive item runs; None while there is none."""
+        return self._lane if self._in_lane else None
+
     def admit(self, client: Hashable, item: T, *, exclusive: bool = False) -> bool | None:
         """Take a place: True; else queue for one: False; else (too much is queued already): None."""
         queue = self._queues.get(client)

@@ -214,6 +214,11 @@ class Place(Observer):
         return (self.clients.get(key) or self._guests.get(key)) if self.scope.kind == "client" else None
 
     @property
+    def lane(self) -> Hashable:
+        """The client that has the server to itself for now; or None."""
+        return self.admission.lane
+
+    @property
     def roots(self) -> list[dict[str, str]] | None:
         """The folders that a server may be told of: its project's, if it works in one."""
         if self.project is None or self.scope.kind == "user":

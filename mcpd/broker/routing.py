@@ -46,6 +46,10 @@ class Place(Protocol):
     def local_answer(self, asked: Input) -> bytes | None:
         """Return what the place itself answers, if it can."""
 
+    @property
+    def lane(self) -> Hashable:
+        """The client that has the server to itself for now, because one of its tools asks; or None."""
+
 
 class _Open:
     """A question that is with a client, and the calls that wait for it."""
@@ -89,10 +93,14 @@ class Routing:
         """Return who is asked; None if that is not certain, or it cannot be asked this."""
         owner = self._place.only_client()
         askers: list[Asked] = [owner] if owner is not None else [call.client for call in calls]
-        gone = self._ghosts.keys(one) if owner is None else set()
+        gone: set[Hashable] = set()
+        if owner is None and (lane := self._place.lane) is not None:
+            askers = [client for client in askers if client.key == lane]
+        elif owner is None:
+            gone = self._ghosts.keys(one)
         if len({client.key for client in askers} | gone) != 1 or not askers:
             self.counts["questions_ambiguous" if askers else "questions_unasked"] += 1
-            if not askers:
+            if not askers and not self._ghosts.keys(one):
                 self._ghosts.doubt(one)
             return None
         for client in (*(call.client for call in calls), *askers):

@@ -102,6 +102,8 @@ class Ears:
             assert answer.get("result") == {}, answer
             self._levels[server] = self._levels[server][1:] or [level]
 
+        # What is logged and not yet heard may come under the new level.
+        self.due = {due: caller for due, caller in self.due.items() if due[:2] != ("logged", server)}
         before = self._levels.get(server, ["none"])
         self._levels[server] = [*before, level]
         self._caller.ask("mcpd/log_level", {"server": server, "level": level}, check)

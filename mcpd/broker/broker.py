@@ -181,15 +181,20 @@ class Broker:
 
     def pause(self, key: Hashable) -> None:
         """Let no more calls of a client go: it does not read its answers. Idempotent."""
-        self._paused.add(key)
+        if key not in self._paused:
+            self._paused.add(key)
+            self._look()
 
     def resume(self, key: Hashable) -> None:
         """Let the calls of a client go again. Idempotent."""
         if key in self._paused:
             self._paused.discard(key)
-            for place in (*self.places, *self._leaving):
-                while (call := place.admission.next()) is not None:
-                    call.go()
+            self._look()
+
+    def _look(self) -> None:
+        """Let calls go that may, now that somebody may not, or may again."""
+        for place in (*self.places, *self._leaving):
+            place.passing.look()
 
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""

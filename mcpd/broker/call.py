@@ -133,7 +133,7 @@ class Call(Exchange):
 
     def _abandon(self, reason: str, *, timed_out: bool = False) -> bool:
         if self._phase is QUEUED:
-            self._place.admission.leave(self.client.key, self)
+            self._place.passing.leave(self)
         if self._phase is not PLACED:
             return False
         if self._round is not None:

@@ -17,6 +17,7 @@ from .scopes import Seeker
 
 if TYPE_CHECKING:
     from .call import Call
+    from .passing import Passing
 
 Parts = tuple[bytes | bytearray | memoryview, ...]
 
@@ -59,6 +60,7 @@ class Place(Protocol):
 
     slot: Slot
     admission: Admission[Call]
+    passing: Passing
     timers: Timers
     store: ResultStore
 

@@ -32,6 +32,7 @@ from .interests import Interests
 from .keeping import Shelf, identity_of
 from .limits import Admission
 from .parties import Client, Guest
+from .passing import Passing
 from .requests import ToolRequest
 from .results import ResultStore
 from .routing import Routing, calls_of
@@ -60,6 +61,7 @@ class Place(Observer):
         clients: who has used it and is still connected, by key.
         served: how many clients ever have.
         home: who decides who shares what.
+        passing: lets calls go that wait for a place.
     """
 
     def __init__(
@@ -95,8 +97,7 @@ class Place(Observer):
         self.served = 0
         self.home = Home()
         self._leaving = False
-        self._freed: list[Call] = []
-        self._passing = False
+        self.passing = Passing(self.admission, lambda call: self.routing.on_idle(call.client.key))
         self.slot.observer = self
 
     @property
@@ -137,26 +138,8 @@ class Place(Observer):
             self._give_back(call)
 
     def _give_back(self, call: Call) -> None:
-        """Let those in who can go now.
-
-        Whoever is let in may fail at once and give his place back, too: that is worked off here, one by
-        one, and not deeper and deeper.
-        """
         self.slot.idle.use()
-        self._freed.append(call)
-        if self._passing:
-            return
-        self._passing = True
-        try:
-            while self._freed:
-                done, admission = self._freed.pop(), self.admission
-                following = admission.release(done.client.key, exclusive=done.exclusive)
-                while following is not None:
-                    following.go()
-                    following = admission.next() if admission.queued else None
-                self.routing.on_idle(done.client.key)
-        finally:
-            self._passing = False
+        self.passing.release(call)
 
     def use(self, client: Client) -> None:
         """Count a client that uses it for the first time."""

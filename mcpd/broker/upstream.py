@@ -145,6 +145,7 @@ class Upstream(Home):
                 place.forget(call.client.key)
             if not call.move(there):
                 call.on_failure(there.overloaded())
+        place.passing.look()  # those who stay may have waited for one of them
 
     # -- the end of places -----------------------------------------------------------------------
 

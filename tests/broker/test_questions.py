@@ -263,6 +263,36 @@ async def test_while_an_interactive_tool_runs_nobody_elses_call_is_admitted(
     assert trio.current_time() == pytest.approx(3)
 
 
+async def test_who_waited_behind_a_call_that_wanted_the_lane_goes_when_that_is_given_up(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, {**LEGACY, "tools/call": after(20, {"content": []})}, interactive=("ask",))
+    await desk.slot.start()
+    one, two, three = desk.client("one"), desk.client("two"), desk.client("three")
+    one.call("long")
+    impatient, patient = two.call("ask"), three.call("plain")
+    assert world.servers[0].calls == ["long"]
+
+    world.mover.batch(lambda: impatient.cancel("not wanted"))
+
+    assert world.servers[0].calls == ["long", "plain"]
+    await three.outcome(patient)
+    assert desk.places == (0, 0)
+
+
+async def test_who_waits_behind_a_call_that_wants_the_lane_goes_when_its_client_stops_reading(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, {**LEGACY, "tools/call": after(20, {"content": []})}, interactive=("ask",))
+    await desk.slot.start()
+    one, two, three = desk.client("one"), desk.client("two"), desk.client("three")
+    one.call("long"), two.call("ask"), three.call("plain")
+
+    world.mover.batch(lambda: desk.broker.pause("two"))
+
+    assert world.servers[0].calls == ["long", "plain"]
+
+
 async def test_a_modern_server_needs_no_lane(world: World, autojump_clock: MockClock) -> None:
     desk = Desk(world, {**MODERN, "tools/call": after(1, {"content": []})}, interactive=("ask",))
     one, two = desk.client("one"), desk.client("two")

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator
 from typing import TypeVar
 
+import trio
+
 from mcpd.config.diff import diff
 from mcpd.config.model import Config, Problem, Server
 from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping, UnknownServer
@@ -86,6 +88,7 @@ class Broker:
             McpdError: There is none, it could not be started, or the work has failed.
         """
         while True:
+            await trio.lowlevel.checkpoint_if_cancelled()  # who has left meanwhile must not be noted anywhere
             place = self.resolve(name, guest.seeker)
             place.meet(guest)
             try:

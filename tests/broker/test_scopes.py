@@ -79,6 +79,21 @@ async def test_the_second_start_is_not_needed_to_find_out(world: World, autojump
     assert sorted((each.cwd, each.calls) for each in world.servers) == [("/0", ["0", "2", "4"]), ("/1", ["1", "3", "5"])]
 
 
+async def test_who_leaves_in_the_moment_in_which_the_server_is_ready_goes_no_further(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, got = Desk(world, LEGACY), list[object]()
+    monkeypatch.setattr(desk.upstream, "sort_out", lambda place: scope.cancel())
+
+    async def work(place: object) -> None:
+        got.append(place)
+
+    with trio.fail_after(10), trio.CancelScope() as scope:
+        await desk.broker.at("fake", desk.client("one", "/one"), work)
+
+    assert (world.spawns, got) == (1, [])
+
+
 async def test_one_project_shares_one(world: World, autojump_clock: MockClock) -> None:
     desk = Desk(world, LEGACY)
     one, two = desk.client("one", "/p"), desk.client("two", "/p")

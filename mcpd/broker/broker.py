@@ -159,6 +159,10 @@ class Broker:
             self._around.nursery.start_soon(self._look_again, place, call)
         return call
 
+    def set_level(self, client: Client) -> list[Place]:
+        """Let a client hear what the servers log that it uses, from its own level on; return where it does."""
+        return [place for upstream in self.upstreams.values() for place in upstream.set_level(client)]
+
     def _begin(self, place: Place, call: Call) -> None:
         if not call.begin():
             call.on_failure(place.overloaded())
@@ -227,17 +231,19 @@ class Broker:
             return {"added": [], "removed": [], "changed": [], "problems": [str(one) for one in config.problems]}
         added, removed, changed = diff(self.config, config)
         for name in (*removed, *changed):
-            if (upstream := self.upstreams.pop(name, None)) is not None:
+            if (upstream := self.upstreams.get(name)) is not None:
                 for place in list(upstream.places.values()):
                     why = f"the entry of server '{name}' has changed"
                     upstream.retire(place, Stopping(why, server=name, may_have_run=False))
         self.config, before = config, self.upstreams
         self.upstreams = {}
         for name, server in config.servers.items():
-            if name in before:
+            if name in before and name not in changed:
                 self.upstreams[name] = before[name]
-            else:
-                self._add(server)
+                continue
+            self._add(server)
+            if name in before and name in self.upstreams:
+                self.upstreams[name].succeed(before[name])
         self.prewarm({*added, *changed})
         problems = [str(one) for one in config.problems]
         return {"added": list(added), "removed": list(removed), "changed": list(changed), "problems": problems}

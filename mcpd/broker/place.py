@@ -51,6 +51,10 @@ class Home:
     def sort_out(self, place: Place) -> None:
         """Send calls that do not belong to a copy where they do; nothing has been sent to it yet."""
 
+    def level_of(self, client: Client) -> str | None:
+        """Return from which level on a client wants to hear the log."""
+        return client.log_level
+
 
 class Place(Observer):
     """One copy of an upstream.
@@ -145,8 +149,17 @@ class Place(Observer):
         """Count a client that uses it for the first time."""
         self.clients[client.key] = client
         self.served += 1
-        if client.log_level is not None:
-            self.interests.level(client, client.log_level)
+        self.hear(client)
+
+    def hear(self, client: Client) -> None:
+        """Let a client hear the log as it wants to; nobody does while it is not known who shares it."""
+        if self.scope.kind != "auto":
+            self.interests.level(client, self.home.level_of(client))
+
+    @property
+    def present(self) -> list[Guest]:
+        """Who uses it, or may start it."""
+        return [*self.clients.values(), *self._guests.values()]
 
     def meet(self, guest: Guest) -> None:
         """Take note of who may start it, and so may be asked; that alone does not make him a client."""
@@ -248,7 +261,7 @@ class Place(Observer):
         A tool that is marked as interactive has a lane of its own, so that whoever calls it can be asked.
         """
         offered: Capabilities = NOTHING
-        for client in (*self.clients.values(), *self._guests.values()):
+        for client in self.present:
             offered |= client.capabilities
         can_route = bool(self.server.interactive) or self.scope.kind == "client"
         roots = self.roots is not None or (offered.roots and self.scope.kind == "client")

@@ -209,10 +209,10 @@ class Broker:
         for upstream in self.upstreams.values():
             upstream.forget(key)
 
-    def turn(self, key: Hashable) -> None:
+    def turn(self, client: Client) -> None:
         """Forget what a client had with the project that it has turned away from."""
         for upstream in self.upstreams.values():
-            upstream.turn(key)
+            upstream.turn(client)
 
     def prewarm(self, names: Collection[str] | None = None) -> None:
         """Start what is to be ready before it is asked for, or only these; failures show in the status only."""

@@ -201,13 +201,18 @@ class Upstream(Home):
             if place.scope == Scope("client", key):
                 self.retire(place, Stopping(f"the client of server '{place.name}' has left", server=place.name))
 
-    def turn(self, key: Hashable) -> None:
-        """Forget what a client had with a project; what it shares with all, or has alone, stays."""
-        for place in self.places.values():
+    def turn(self, client: Client) -> None:
+        """Forget what a client had with a project, and end what it had alone there; what all share stays."""
+        seeker = client.seeker
+        for place in list(self.places.values()):
             if place.scope.kind == "project":
-                place.forget(key)
-        if key in self._levels:
-            self.level(*self._levels[key])
+                place.forget(client.key)
+            elif place.scope == Scope("client", client.key) and not (
+                self._belongs(client, place) and place.project == seeker.project
+            ):
+                self.retire(place, Stopping(f"the client of server '{place.name}' has turned away", server=place.name))
+        if client.key in self._levels:
+            self.level(*self._levels[client.key])
 
     def _prune(self) -> None:
         """Forget places of projects that nobody uses and that have stopped, but for the last ones."""

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from mcpd.broker.scopes import Seeker, kind_of, scope_of
 from mcpd.config.model import Server
 from tests.broker.desk import Desk
-from tests.upstream.fakes import LEGACY, MODERN, World, after, server
+from tests.upstream.fakes import LEGACY, MODERN, Script, World, after, server
 
 
 @pytest.fixture
@@ -192,6 +192,38 @@ async def test_a_client_that_has_its_own_takes_it_along_when_it_leaves(world: Wo
     await trio.sleep(10)
 
     assert [each.ended for each in world.servers] == [True, False]
+
+
+@pytest.mark.parametrize("script", [LEGACY, MODERN])
+async def test_a_client_that_turns_to_another_project_gets_a_copy_of_its_own_in_that_folder(
+    world: World, autojump_clock: MockClock, script: Script
+) -> None:
+    desk = Desk(world, script)
+    client = desk.client("one")
+    client.seeker = Seeker("one", "/one", alone=True)
+    await client.outcome(client.call("a"))
+
+    client.seeker = Seeker("one", "/two", alone=True)
+    world.mover.batch(lambda: desk.broker.turn(client))
+    await client.outcome(client.call("b"))
+    await trio.sleep(10)
+
+    assert [(each.cwd, each.calls, each.ended) for each in world.servers] == [("/one", ["a"], True), ("/two", ["b"], False)]
+
+
+async def test_a_client_that_wants_no_copy_of_its_own_any_more_leaves_none_behind(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, LEGACY)
+    client = desk.client("one")
+    client.seeker = Seeker("one", "/one", alone=True)
+    await client.outcome(client.call())
+
+    client.seeker = Seeker("one", "/one")
+    world.mover.batch(lambda: desk.broker.turn(client))
+    await trio.sleep(10)
+
+    assert [each.ended for each in world.servers] == [True]
 
 
 async def test_an_upstream_that_speaks_now_this_now_that_comes_to_rest(world: World, autojump_clock: MockClock) -> None:

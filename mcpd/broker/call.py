@@ -178,11 +178,13 @@ class Call(Exchange):
             return
         name = place.slot.server.name
         self.asked()
+        place.asking.add(self)
         self._round = Round(name, self.client, wanted, place.local_answer, lambda answers, why: self._told(answers, why, state))
         self._round.ask()
 
     def _told(self, answers: bytes | None, why: str, state: Raw) -> None:
         self._round = None
+        self._place.asking.discard(self)
         if self.over:
             return
         if answers is None:
@@ -191,6 +193,12 @@ class Call(Exchange):
             return
         self.told()
         self._resend(b',"inputResponses":%b' % answers, state)
+
+    def end(self, problem: McpdError) -> None:
+        """End it while its client is asked: the server takes no answer any more."""
+        if self._round is not None:
+            self._round.withdraw(problem.message)
+        self.on_failure(type(problem)(problem.message, server=problem.server, may_have_run=True))
 
     def _resend(self, inputs: bytes, state: Raw) -> None:
         if not self.over:
@@ -240,7 +248,7 @@ class Call(Exchange):
         """Cut the result to the client's view and answer."""
         try:
             head = splicing.look(result)
-            if self._is_question(head):
+            if asking.is_question(head):
                 self._ask(result)
                 return
             parts = self._view(result, head)
@@ -284,15 +292,6 @@ class Call(Exchange):
         self._place.slot.submit(self)
         return True
 
-    def _is_question(self, head: splicing.Head) -> bool:
-        """Whether a result asks for input. Spec: 2026-07-28, "resultType"; one that is missing reads `complete`."""
-        kind = bytes(head.result_type)
-        if kind in (b"", b'"complete"', b"null"):
-            return False
-        if kind == b'"input_required"':
-            return True
-        raise ServerProtocol(f"the answer is of an unknown type: {kind[:60].decode('utf-8', 'replace')}")
-
     def _view(self, result: Raw, head: splicing.Head) -> Parts:
         shape = self.request.shape
         if shape is None or not bounding.needs_cut(result, self.request.max_bytes):
@@ -321,6 +320,8 @@ class Call(Exchange):
         # Its deadline may keep this alive for a while; what it carried is not kept with it.
         self.request.drop()
         self.frame, self._inputs = b"", b""
+        self._round = self._answer = None
+        self._place.asking.discard(self)
         self._place.timers.died()
         slot = self._place.slot
         slot.outcomes[outcome] += 1

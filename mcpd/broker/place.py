@@ -66,6 +66,7 @@ class Place(Observer):
         served: how many clients ever have.
         home: who decides who shares what.
         passing: lets calls go that wait for a place.
+        asking: calls whose clients are asked what a modern server wants to know.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Place(Observer):
         self.refusal, self.explains = tools.refusal, tools.explains
         self.denied, self.unknown_tool = tools.denied, tools.unknown_tool
         self.routing = Routing(self, self.ghosts, self._note_question)
+        self.asking = set[Call]()
         self.clients: dict[Hashable, Client] = {}
         self._guests: dict[Hashable, Guest] = {}
         self.served = 0
@@ -127,6 +129,8 @@ class Place(Observer):
         """Begin its last stop: nothing is accepted any more, but refused with `problem`. Idempotent."""
         self._leaving = True
         self.slot.close(problem, drain_seconds)
+        for call in list(self.asking):
+            call.end(problem)
 
     def move(self, project: str | None) -> None:
         """Let its next incarnation work in another project's folder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -10,9 +11,11 @@ import trio
 from msgspec import Raw
 from trio.testing import MockClock
 
+from mcpd.broker.asking import Round
 from mcpd.broker.requests import ReadRequest
+from mcpd.config.model import Config
 from tests.broker.desk import Desk
-from tests.upstream.fakes import LEGACY, MODERN, NEVER_SECONDS, FakeServer, Script, World, after
+from tests.upstream.fakes import LEGACY, MODERN, NEVER_SECONDS, FakeServer, Script, World, after, server
 
 FORM = {"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}
 YES = {"action": "accept", "content": {"n": 12345678901234567890}}
@@ -430,6 +433,39 @@ async def test_a_call_that_is_cancelled_takes_its_questions_back(world: World, a
 
     assert (client.withdrawn, desk.outcomes, desk.places) == ([question], {"unknown": 1}, (0, 0))
     assert len(world.servers[0].calls) == 1
+
+
+@pytest.mark.parametrize("how", ["shutdown", "reload"])
+async def test_a_call_whose_client_is_asked_ends_with_its_server(
+    world: World, autojump_clock: MockClock, how: str
+) -> None:
+    desk = Desk(world, rounds(wants(inputRequests=ONE), {"content": []}))
+    client = desk.client().able(form=True)
+    call = client.call()
+    question = await client.question()
+
+    if how == "shutdown":
+        world.mover.batch(desk.broker.close)
+        await desk.broker.closed()
+    else:
+        world.mover.batch(lambda: desk.broker.reload(Config(path="config.toml", servers={"fake": server(args=("new",))})))
+
+    error = await client.error(call)
+    assert (error["class"], error["may_have_run"]) == ("shutting_down" if how == "shutdown" else "stopping", True)
+    assert (client.withdrawn, desk.places) == ([question], (0, 0))
+
+
+async def test_of_a_call_that_is_over_its_questions_are_not_kept(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, rounds(wants(inputRequests=ONE), {"content": []}))
+    client = desk.client().able(form=True)
+    call = client.call()
+    await client.question()
+
+    world.mover.batch(lambda: call.cancel("not wanted"))
+    client.withdrawn.clear()
+    gc.collect()
+
+    assert [one for one in gc.get_objects() if isinstance(one, Round)] == []
 
 
 # -- another project ---------------------------------------------------------------------------------

@@ -123,7 +123,8 @@ class Place(Observer):
         """
         if self.scope.kind == "auto":
             return None
-        return identity_of(self.server, functools.partial(self._around.expanded, self.server, self.project))
+        expand = functools.partial(self._around.expanded, self.server, self.project)
+        return identity_of(self.server, expand, self.project)
 
     def close(self, problem: McpdError, drain_seconds: float | None = None) -> None:
         """Begin its last stop: nothing is accepted any more, but refused with `problem`. Idempotent."""

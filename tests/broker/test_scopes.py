@@ -237,6 +237,18 @@ async def test_an_upstream_that_speaks_now_this_now_that_comes_to_rest(world: Wo
     assert world.spawns < 10
 
 
+async def test_what_was_kept_of_one_projects_copy_is_not_answered_in_another(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, LEGACY, cwd="/srv")
+    one, two, again = (desk.client(name, folder) for name, folder in (("1", "/one"), ("2", "/two"), ("3", "/one")))
+    for client in (one, two, again):
+        await client.outcome(client.call())
+
+    identities = [desk.upstream.place_for(client.seeker).identity() for client in (one, two, again)]
+
+    assert None not in identities
+    assert identities[0] == identities[2] != identities[1]
+
+
 async def test_places_of_projects_that_nobody_uses_are_not_kept_for_ever(world: World, autojump_clock: MockClock) -> None:
     desk = Desk(world, LEGACY)
     for number in range(100):

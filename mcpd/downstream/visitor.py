@@ -59,7 +59,7 @@ class Visitor:
         Raises:
             BadRequest: It makes no sense.
         """
-        if hello.project is not None and not hello.project.startswith("/"):
+        if hello.project is not None and (not hello.project.startswith("/") or "\0" in hello.project):
             raise BadRequest("mcpd/hello: project must be an absolute folder")
         if hello.scope not in (None, "client"):
             raise BadRequest("mcpd/hello: scope can only be narrowed, to client")

@@ -175,6 +175,7 @@ class Place(Observer):
         self.clients.pop(key, None)
         self._guests.pop(key, None)
         self.interests.forget(key)
+        self.routing.forget(key)
 
     def is_exclusive(self, call: Call) -> bool:
         """Whether nobody else's calls may run beside a call: its server may ask, and does not say for whom."""

@@ -230,6 +230,24 @@ async def test_what_all_share_has_no_roots(world: World, autojump_clock: MockClo
     assert world.servers[0].got("initialize")[0]["capabilities"] == {}
 
 
+async def test_a_client_that_has_left_is_not_told_of_its_visit_and_not_kept(
+    world: World, autojump_clock: MockClock
+) -> None:
+    visit = {"mode": "url", "message": "go", "url": "https://x.test/", "elicitationId": "e"}
+    desk = Desk(world, asking(params=visit))
+    client = desk.client().able(url=True)
+    client.call()
+    question = await client.question()
+    world.mover.batch(lambda: question.answered(Raw(b'{"action":"accept"}')))
+
+    world.mover.batch(lambda: [call.cancel("left") for call in client.calls])
+    world.mover.batch(lambda: desk.broker.forget(client.key))
+    done = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "e"}}
+    world.servers[0].say(done)
+
+    assert client.notices == []
+
+
 # -- lanes -------------------------------------------------------------------------------------------
 
 

@@ -335,7 +335,7 @@ class Call(Exchange):
         slot.events.tell(
             "call",
             slot.server.name,
-            tool=self.what,
+            tool=self.what[:200],  # it is kept with the last events
             outcome=outcome,
             seconds=round(trio.current_time() - self._latest + slot.server.timeout.max_seconds, 4),
             client=self.client.key,

@@ -49,7 +49,7 @@ class Call(Exchange):
     """
 
     __slots__ = (
-        "_answer", "_deadline", "_extended", "_inputs", "_latest", "_phase", "_place", "_repeated", "_round",
+        "_answer", "_asked", "_deadline", "_extended", "_inputs", "_latest", "_phase", "_place", "_repeated", "_round",
         "_rounds", "_seconds", "_token", "client", "exclusive", "incarnation", "over", "passed_on", "request", "request_id",
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ class Call(Exchange):
         self._place, self.client, self.request_id, self.request = place, client, request_id, request
         self._answer: Raw | None = None
         self._round: Round | None = None
-        self._rounds, self._inputs = 0, b""
+        self._rounds, self._asked, self._inputs = 0, 0, b""
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
         self.incarnation = 0
@@ -151,12 +151,14 @@ class Call(Exchange):
 
     def asked(self) -> None:
         """Give the client time to answer a question; nobody waits longer than for progress."""
+        self._asked += 1
         if self.request.timeout is None:
             self._deadline = self._latest
 
     def told(self) -> None:
-        """Count the time anew: the question has been answered."""
-        if not self.over and self.request.timeout is None:
+        """Count the time anew: the question has been answered, and no other one is open."""
+        self._asked -= 1
+        if not self.over and not self._asked and self.request.timeout is None:
             self._deadline = min(trio.current_time() + self._seconds, self._latest)
             self._place.timers.at(self._deadline, self.due)
 

@@ -209,6 +209,24 @@ async def test_a_user_who_thinks_has_more_time_than_a_call(world: World, autojum
     assert 1029 < trio.current_time() < 1032
 
 
+async def test_a_user_has_the_time_for_each_of_two_questions(world: World, autojump_clock: MockClock) -> None:
+    def ask(server: FakeServer, message: dict[str, Any]) -> None:
+        for request_id in ("a", "b"):
+            server.say({"jsonrpc": "2.0", "id": request_id, "method": "elicitation/create", "params": FORM})
+
+    desk = Desk(world, {**LEGACY, "tools/call": ask})
+    client = desk.client().able(form=True)
+    call = client.call()
+
+    first, second = await client.question(), await client.question()
+    world.mover.batch(lambda: first.answered(Raw(b'{"action":"accept"}')))
+    await trio.sleep(1000)
+
+    assert (client.told, client.withdrawn) == ({}, [])
+    world.mover.batch(lambda: second.answered(Raw(b'{"action":"accept"}')))
+    assert (await client.error(call))["class"] == "timeout"
+
+
 async def test_the_roots_of_a_project_are_the_project_and_nobody_is_asked(world: World, autojump_clock: MockClock) -> None:
     desk = Desk(world, asking("roots/list", {}))
     client = desk.client(project="/my project").able(roots=True)

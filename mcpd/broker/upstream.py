@@ -102,6 +102,8 @@ class Upstream(Home):
         if wanted not in self.places and self.places.get(place.scope) is place and not self._is_in_the_way(place, wanted):
             del self.places[place.scope]
             place.scope = wanted
+            if wanted.kind == "user":
+                place.move(None)  # it was begun for one's, and its folder is the same for all
             self.places[wanted] = place
 
     def _wanted(self, place: Place) -> Scope:

@@ -135,6 +135,20 @@ async def test_a_modern_server_with_a_folder_of_its_own_starts_once(world: World
     assert world.spawns == 1
 
 
+async def test_a_copy_that_all_share_is_no_projects_though_it_was_begun_for_one(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, MODERN, cwd="/srv")
+    one = desk.client("one", "/one")
+    await one.outcome(one.call())
+    place = desk.upstream.place_for(one.seeker)
+
+    later = Desk(world, MODERN, cwd="/srv").upstream.place_for(one.seeker)  # it is known to be modern by now
+
+    assert (place.scope.kind, place.project) == ("user", None)
+    assert place.identity() == later.identity() is not None
+
+
 async def test_what_it_was_is_remembered_so_that_it_starts_in_the_right_place_at_once(
     world: World, autojump_clock: MockClock
 ) -> None:

@@ -562,7 +562,7 @@ async def test_once_the_server_has_read_that_it_was_given_up_it_speaks_for_the_o
     first, two, _ = await two_at_work(desk)
 
     world.mover.batch(lambda: first.cancel("not wanted"))
-    await trio.sleep(1)
+    await trio.sleep(2)
     ask_now(world)
 
     assert (await two.question()).method == "elicitation/create"

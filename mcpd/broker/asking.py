@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from mcpd.errors import ServerProtocol
-from mcpd.protocol import jsonrpc, rawjson
+from mcpd.protocol import jsonrpc, rawjson, splicing
 from mcpd.protocol.capabilities import ELICIT, Capabilities
 from mcpd.protocol.jsonrpc import ABSENT, ErrorView
 
@@ -113,6 +113,20 @@ class Wanted(Struct):
 
     requests: dict[str, Input] = msgspec.field(name="inputRequests", default_factory=dict)
     state: Raw = msgspec.field(name="requestState", default=ABSENT)
+
+
+def is_question(head: splicing.Head) -> bool:
+    """Whether a result asks for input. Spec: 2026-07-28, "resultType"; one that is missing reads `complete`.
+
+    Raises:
+        ServerProtocol: Its type is unknown.
+    """
+    kind = bytes(head.result_type)
+    if kind in (b"", b'"complete"', b"null"):
+        return False
+    if kind == b'"input_required"':
+        return True
+    raise ServerProtocol(f"the answer is of an unknown type: {kind[:60].decode('utf-8', 'replace')}")
 
 
 def read_wanted(result: Raw) -> Wanted:

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator
 from typing import TypeVar
 
+import trio
+
 from mcpd.config.diff import diff
 from mcpd.config.model import Config, Problem, Server
 from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping, UnknownServer
@@ -86,6 +88,7 @@ class Broker:
             McpdError: There is none, it could not be started, or the work has failed.
         """
         while True:
+            await trio.lowlevel.checkpoint_if_cancelled()  # who has left meanwhile must not be noted anywhere
             place = self.resolve(name, guest.seeker)
             place.meet(guest)
             try:
@@ -156,6 +159,10 @@ class Broker:
             self._around.nursery.start_soon(self._look_again, place, call)
         return call
 
+    def set_level(self, client: Client) -> list[Place]:
+        """Let a client hear what the servers log that it uses, from its own level on; return where it does."""
+        return [place for upstream in self.upstreams.values() for place in upstream.set_level(client)]
+
     def _begin(self, place: Place, call: Call) -> None:
         if not call.begin():
             call.on_failure(place.overloaded())
@@ -181,15 +188,20 @@ class Broker:
 
     def pause(self, key: Hashable) -> None:
         """Let no more calls of a client go: it does not read its answers. Idempotent."""
-        self._paused.add(key)
+        if key not in self._paused:
+            self._paused.add(key)
+            self._look()
 
     def resume(self, key: Hashable) -> None:
         """Let the calls of a client go again. Idempotent."""
         if key in self._paused:
             self._paused.discard(key)
-            for place in (*self.places, *self._leaving):
-                while (call := place.admission.next()) is not None:
-                    call.go()
+            self._look()
+
+    def _look(self) -> None:
+        """Let calls go that may, now that somebody may not, or may again."""
+        for place in (*self.places, *self._leaving):
+            place.passing.look()
 
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""
@@ -197,10 +209,10 @@ class Broker:
         for upstream in self.upstreams.values():
             upstream.forget(key)
 
-    def turn(self, key: Hashable) -> None:
+    def turn(self, client: Client) -> None:
         """Forget what a client had with the project that it has turned away from."""
         for upstream in self.upstreams.values():
-            upstream.turn(key)
+            upstream.turn(client)
 
     def prewarm(self, names: Collection[str] | None = None) -> None:
         """Start what is to be ready before it is asked for, or only these; failures show in the status only."""
@@ -219,17 +231,19 @@ class Broker:
             return {"added": [], "removed": [], "changed": [], "problems": [str(one) for one in config.problems]}
         added, removed, changed = diff(self.config, config)
         for name in (*removed, *changed):
-            if (upstream := self.upstreams.pop(name, None)) is not None:
+            if (upstream := self.upstreams.get(name)) is not None:
                 for place in list(upstream.places.values()):
                     why = f"the entry of server '{name}' has changed"
                     upstream.retire(place, Stopping(why, server=name, may_have_run=False))
         self.config, before = config, self.upstreams
         self.upstreams = {}
         for name, server in config.servers.items():
-            if name in before:
+            if name in before and name not in changed:
                 self.upstreams[name] = before[name]
-            else:
-                self._add(server)
+                continue
+            self._add(server)
+            if name in before and name in self.upstreams:
+                self.upstreams[name].succeed(before[name])
         self.prewarm({*added, *changed})
         problems = [str(one) for one in config.problems]
         return {"added": list(added), "removed": list(removed), "changed": list(changed), "problems": problems}

@@ -49,7 +49,7 @@ class Call(Exchange):
     """
 
     __slots__ = (
-        "_answer", "_deadline", "_extended", "_inputs", "_latest", "_phase", "_place", "_repeated", "_round",
+        "_answer", "_asked", "_deadline", "_extended", "_inputs", "_latest", "_phase", "_place", "_repeated", "_round",
         "_rounds", "_seconds", "_token", "client", "exclusive", "incarnation", "over", "passed_on", "request", "request_id",
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ class Call(Exchange):
         self._place, self.client, self.request_id, self.request = place, client, request_id, request
         self._answer: Raw | None = None
         self._round: Round | None = None
-        self._rounds, self._inputs = 0, b""
+        self._rounds, self._asked, self._inputs = 0, 0, b""
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
         self.incarnation = 0
@@ -133,7 +133,7 @@ class Call(Exchange):
 
     def _abandon(self, reason: str, *, timed_out: bool = False) -> bool:
         if self._phase is QUEUED:
-            self._place.admission.leave(self.client.key, self)
+            self._place.passing.leave(self)
         if self._phase is not PLACED:
             return False
         if self._round is not None:
@@ -151,12 +151,14 @@ class Call(Exchange):
 
     def asked(self) -> None:
         """Give the client time to answer a question; nobody waits longer than for progress."""
+        self._asked += 1
         if self.request.timeout is None:
             self._deadline = self._latest
 
     def told(self) -> None:
-        """Count the time anew: the question has been answered."""
-        if not self.over and self.request.timeout is None:
+        """Count the time anew: the question has been answered, and no other one is open."""
+        self._asked -= 1
+        if not self.over and not self._asked and self.request.timeout is None:
             self._deadline = min(trio.current_time() + self._seconds, self._latest)
             self._place.timers.at(self._deadline, self.due)
 
@@ -178,11 +180,13 @@ class Call(Exchange):
             return
         name = place.slot.server.name
         self.asked()
+        place.asking.add(self)
         self._round = Round(name, self.client, wanted, place.local_answer, lambda answers, why: self._told(answers, why, state))
         self._round.ask()
 
     def _told(self, answers: bytes | None, why: str, state: Raw) -> None:
         self._round = None
+        self._place.asking.discard(self)
         if self.over:
             return
         if answers is None:
@@ -191,6 +195,12 @@ class Call(Exchange):
             return
         self.told()
         self._resend(b',"inputResponses":%b' % answers, state)
+
+    def end(self, problem: McpdError) -> None:
+        """End it while its client is asked: the server takes no answer any more."""
+        if self._round is not None:
+            self._round.withdraw(problem.message)
+        self.on_failure(type(problem)(problem.message, server=problem.server, may_have_run=True))
 
     def _resend(self, inputs: bytes, state: Raw) -> None:
         if not self.over:
@@ -240,7 +250,7 @@ class Call(Exchange):
         """Cut the result to the client's view and answer."""
         try:
             head = splicing.look(result)
-            if self._is_question(head):
+            if asking.is_question(head):
                 self._ask(result)
                 return
             parts = self._view(result, head)
@@ -284,15 +294,6 @@ class Call(Exchange):
         self._place.slot.submit(self)
         return True
 
-    def _is_question(self, head: splicing.Head) -> bool:
-        """Whether a result asks for input. Spec: 2026-07-28, "resultType"; one that is missing reads `complete`."""
-        kind = bytes(head.result_type)
-        if kind in (b"", b'"complete"', b"null"):
-            return False
-        if kind == b'"input_required"':
-            return True
-        raise ServerProtocol(f"the answer is of an unknown type: {kind[:60].decode('utf-8', 'replace')}")
-
     def _view(self, result: Raw, head: splicing.Head) -> Parts:
         shape = self.request.shape
         if shape is None or not bounding.needs_cut(result, self.request.max_bytes):
@@ -321,6 +322,8 @@ class Call(Exchange):
         # Its deadline may keep this alive for a while; what it carried is not kept with it.
         self.request.drop()
         self.frame, self._inputs = b"", b""
+        self._round = self._answer = None
+        self._place.asking.discard(self)
         self._place.timers.died()
         slot = self._place.slot
         slot.outcomes[outcome] += 1
@@ -334,7 +337,7 @@ class Call(Exchange):
         slot.events.tell(
             "call",
             slot.server.name,
-            tool=self.what,
+            tool=self.what[:200],  # it is kept with the last events
             outcome=outcome,
             seconds=round(trio.current_time() - self._latest + slot.server.timeout.max_seconds, 4),
             client=self.client.key,

@@ -78,13 +78,16 @@ class Keeping:
         self._shelf.put(identity, kind, shelved)
 
 
-def identity_of(server: Server, expand: Callable[[], Launch]) -> str | None:
-    """Return the digest of all that makes a server list what it lists; None if it cannot be started now."""
+def identity_of(server: Server, expand: Callable[[], Launch], project: str | None = None) -> str | None:
+    """Return the digest of all that makes a server list what it lists; None if it cannot be started now.
+
+    `project`: the folder that it is told of as its root, wherever it is started.
+    """
     try:
         launch = expand()
     except McpdError:
         return None
     # Of what every child gets, nothing makes another server; what the entry itself sets does.
     declared = {name: launch.env.get(name, "") for name in (*server.env, *server.env_pass)}
-    parts = [server.name, launch.argv, launch.cwd, sorted(declared.items()), sorted(server.headers.items())]
+    parts = [server.name, launch.argv, launch.cwd, sorted(declared.items()), sorted(server.headers.items()), project]
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

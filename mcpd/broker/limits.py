@@ -41,7 +41,7 @@ class Admission(Generic[T]):
         self._taken: dict[Hashable, int] = {}
         self._queues: dict[Hashable, deque[T]] = {}
         self._turn: deque[Hashable] = deque()
-        self._exclusive: set[T] = set()  # of those that wait
+        self._exclusive: dict[T, Hashable] = {}  # of those that wait, and whose they are
         self._lane: Hashable = None
         self._in_lane = 0
 
@@ -65,7 +65,7 @@ class Admission(Generic[T]):
             self._turn.append(client)
         queue.append(item)
         if exclusive:
-            self._exclusive.add(item)
+            self._exclusive[item] = client
         self.queued += 1
         return False
 
@@ -78,7 +78,9 @@ class Admission(Generic[T]):
 
     def _passes(self, client: Hashable, exclusive: bool) -> bool:
         """Whether a newcomer need not wait behind those who wait for the others to have finished."""
-        return not self._exclusive or (not exclusive and self._in_lane > 0 and self._lane == client)
+        if not self._exclusive or (not exclusive and self._in_lane > 0 and self._lane == client):
+            return True
+        return all(owner in self._paused for owner in self._exclusive.values())
 
     def _take(self, client: Hashable, taken: int, exclusive: bool) -> None:
         self.running += 1
@@ -93,7 +95,7 @@ class Admission(Generic[T]):
         if queue is None or item not in queue:
             return False
         queue.remove(item)
-        self._exclusive.discard(item)
+        self._exclusive.pop(item, None)
         self.queued -= 1
         if not queue:
             self._forget(client)
@@ -136,7 +138,7 @@ class Admission(Generic[T]):
         """Let a client's next item in; who has had a turn goes behind all others, who could not keeps his place."""
         queue = self._queues[client]
         item = queue.popleft()
-        self._exclusive.discard(item)
+        self._exclusive.pop(item, None)
         self._forget(client)
         if queue:
             self._queues[client] = queue

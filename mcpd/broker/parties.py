@@ -17,6 +17,7 @@ from .scopes import Seeker
 
 if TYPE_CHECKING:
     from .call import Call
+    from .passing import Passing
 
 Parts = tuple[bytes | bytearray | memoryview, ...]
 
@@ -55,10 +56,12 @@ class Client(Guest, Protocol):
 
 
 class Place(Protocol):
-    """What a call needs to know of its upstream's place in the broker."""
+    """What a call needs to know of its upstream's place in the broker; `asking` are calls whose client is asked."""
 
     slot: Slot
     admission: Admission[Call]
+    passing: Passing
+    asking: set[Call]
     timers: Timers
     store: ResultStore
 

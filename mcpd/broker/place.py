@@ -32,6 +32,7 @@ from .interests import Interests
 from .keeping import Shelf, identity_of
 from .limits import Admission
 from .parties import Client, Guest
+from .passing import Passing
 from .requests import ToolRequest
 from .results import ResultStore
 from .routing import Routing, calls_of
@@ -50,6 +51,10 @@ class Home:
     def sort_out(self, place: Place) -> None:
         """Send calls that do not belong to a copy where they do; nothing has been sent to it yet."""
 
+    def level_of(self, client: Client) -> str | None:
+        """Return from which level on a client wants to hear the log."""
+        return client.log_level
+
 
 class Place(Observer):
     """One copy of an upstream.
@@ -60,6 +65,8 @@ class Place(Observer):
         clients: who has used it and is still connected, by key.
         served: how many clients ever have.
         home: who decides who shares what.
+        passing: lets calls go that wait for a place.
+        asking: calls whose clients are asked what a modern server wants to know.
     """
 
     def __init__(
@@ -90,13 +97,13 @@ class Place(Observer):
         self.refusal, self.explains = tools.refusal, tools.explains
         self.denied, self.unknown_tool = tools.denied, tools.unknown_tool
         self.routing = Routing(self, self.ghosts, self._note_question)
+        self.asking = set[Call]()
         self.clients: dict[Hashable, Client] = {}
         self._guests: dict[Hashable, Guest] = {}
         self.served = 0
         self.home = Home()
         self._leaving = False
-        self._freed: list[Call] = []
-        self._passing = False
+        self.passing = Passing(self.admission, lambda call: self.routing.on_idle(call.client.key))
         self.slot.observer = self
 
     @property
@@ -116,12 +123,15 @@ class Place(Observer):
         """
         if self.scope.kind == "auto":
             return None
-        return identity_of(self.server, functools.partial(self._around.expanded, self.server, self.project))
+        expand = functools.partial(self._around.expanded, self.server, self.project)
+        return identity_of(self.server, expand, self.project)
 
     def close(self, problem: McpdError, drain_seconds: float | None = None) -> None:
         """Begin its last stop: nothing is accepted any more, but refused with `problem`. Idempotent."""
         self._leaving = True
         self.slot.close(problem, drain_seconds)
+        for call in list(self.asking):
+            call.end(problem)
 
     def move(self, project: str | None) -> None:
         """Let its next incarnation work in another project's folder."""
@@ -137,33 +147,24 @@ class Place(Observer):
             self._give_back(call)
 
     def _give_back(self, call: Call) -> None:
-        """Let those in who can go now.
-
-        Whoever is let in may fail at once and give his place back, too: that is worked off here, one by
-        one, and not deeper and deeper.
-        """
         self.slot.idle.use()
-        self._freed.append(call)
-        if self._passing:
-            return
-        self._passing = True
-        try:
-            while self._freed:
-                done, admission = self._freed.pop(), self.admission
-                following = admission.release(done.client.key, exclusive=done.exclusive)
-                while following is not None:
-                    following.go()
-                    following = admission.next() if admission.queued else None
-                self.routing.on_idle(done.client.key)
-        finally:
-            self._passing = False
+        self.passing.release(call)
 
     def use(self, client: Client) -> None:
         """Count a client that uses it for the first time."""
         self.clients[client.key] = client
         self.served += 1
-        if client.log_level is not None:
-            self.interests.level(client, client.log_level)
+        self.hear(client)
+
+    def hear(self, client: Client) -> None:
+        """Let a client hear the log as it wants to; nobody does while it is not known who shares it."""
+        if self.scope.kind != "auto":
+            self.interests.level(client, self.home.level_of(client))
+
+    @property
+    def present(self) -> list[Guest]:
+        """Who uses it, or may start it."""
+        return [*self.clients.values(), *self._guests.values()]
 
     def meet(self, guest: Guest) -> None:
         """Take note of who may start it, and so may be asked; that alone does not make him a client."""
@@ -174,6 +175,7 @@ class Place(Observer):
         self.clients.pop(key, None)
         self._guests.pop(key, None)
         self.interests.forget(key)
+        self.routing.forget(key)
 
     def is_exclusive(self, call: Call) -> bool:
         """Whether nobody else's calls may run beside a call: its server may ask, and does not say for whom."""
@@ -270,7 +272,7 @@ class Place(Observer):
         A tool that is marked as interactive has a lane of its own, so that whoever calls it can be asked.
         """
         offered: Capabilities = NOTHING
-        for client in (*self.clients.values(), *self._guests.values()):
+        for client in self.present:
             offered |= client.capabilities
         can_route = bool(self.server.interactive) or self.scope.kind == "client"
         roots = self.roots is not None or (offered.roots and self.scope.kind == "client")

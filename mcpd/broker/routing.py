@@ -161,6 +161,10 @@ class Routing:
         else:
             self._visits.complete(message.params)
 
+    def forget(self, key: Hashable) -> None:
+        """Forget a client that has left."""
+        self._visits.forget(key)
+
     def on_error(self, call: Call, error: Raw) -> None:
         """Note the URLs that the error of a call sends its client to."""
         self._visits.required(call.client, error)

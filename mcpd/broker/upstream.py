@@ -16,6 +16,7 @@ from mcpd.upstream.eras import known_era
 
 from .call import Call
 from .keeping import Shelf
+from .parties import Client, Guest
 from .place import Home, Place
 from .results import ResultStore
 from .scopes import NOBODY, UNDECIDED, Scope, Seeker, follows_project, kind_of, names_project, scope_of
@@ -49,6 +50,7 @@ class Upstream(Home):
         self.places: dict[Scope, Place] = {}
         self._kind = kind_of(server, known_era(around.eras, server))
         self._turns = 0
+        self._levels: dict[Hashable, tuple[Client, str | None]] = {}
 
     @property
     def kind(self) -> str:
@@ -100,6 +102,8 @@ class Upstream(Home):
         if wanted not in self.places and self.places.get(place.scope) is place and not self._is_in_the_way(place, wanted):
             del self.places[place.scope]
             place.scope = wanted
+            if wanted.kind == "user":
+                place.move(None)  # it was begun for one's, and its folder is the same for all
             self.places[wanted] = place
 
     def _wanted(self, place: Place) -> Scope:
@@ -114,9 +118,18 @@ class Upstream(Home):
         if self.places.get(place.scope) is not place:
             return
         if self._wanted(place) == place.scope:
-            self._send_away(place, lambda call: scope_of(self._kind, call.client.seeker) != place.scope)
+            self._send_away(place, lambda call: not self._belongs(call.client, place))
+            for guest in place.present:
+                if not self._belongs(guest, place):
+                    place.forget(guest.key)
+            for client in (*place.clients.values(), *(client for client, _ in self._levels.values())):
+                if self._belongs(client, place):
+                    place.hear(client)
         else:
             self._abandon(place)
+
+    def _belongs(self, client: Guest, place: Place) -> bool:
+        return scope_of(self._kind, client.seeker) == place.scope
 
     def _abandon(self, place: Place) -> None:
         del self.places[place.scope]
@@ -145,21 +158,63 @@ class Upstream(Home):
                 place.forget(call.client.key)
             if not call.move(there):
                 call.on_failure(there.overloaded())
+        place.passing.look()  # those who stay may have waited for one of them
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def level(self, client: Client, level: str | None) -> list[Place]:
+        """Let a client hear what this server logs from a level on, or nothing, whichever copy is its own.
+
+        Returns:
+            Where it does so from now on; nowhere yet if only a start can tell which copy that is.
+        """
+        self._levels[client.key] = (client, level)
+        if scope_of(self._kind, client.seeker) is UNDECIDED:
+            return []
+        place = self.place_for(client.seeker)
+        place.hear(client)
+        return [place]
+
+    def set_level(self, client: Client) -> list[Place]:
+        """Let a client hear what it wants to hear of all servers; it has said that last. Returns as `level`."""
+        self._levels.pop(client.key, None)
+        places = [place for place in self.places.values() if client.key in place.clients]
+        for place in places:
+            place.hear(client)
+        return places
+
+    def level_of(self, client: Client) -> str | None:
+        """Return from which level on a client wants to hear the log."""
+        found = self._levels.get(client.key)
+        return client.log_level if found is None else found[1]
+
+    def succeed(self, before: Upstream) -> None:
+        """Go on for one of the same name whose entry was another one."""
+        for client, level in before._levels.values():
+            self.level(client, level)
 
     # -- the end of places -----------------------------------------------------------------------
 
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left; what it had alone ends."""
+        self._levels.pop(key, None)
         for place in list(self.places.values()):
             place.forget(key)
             if place.scope == Scope("client", key):
                 self.retire(place, Stopping(f"the client of server '{place.name}' has left", server=place.name))
 
-    def turn(self, key: Hashable) -> None:
-        """Forget what a client had with a project; what it shares with all, or has alone, stays."""
-        for place in self.places.values():
+    def turn(self, client: Client) -> None:
+        """Forget what a client had with a project, and end what it had alone there; what all share stays."""
+        seeker = client.seeker
+        for place in list(self.places.values()):
             if place.scope.kind == "project":
-                place.forget(key)
+                place.forget(client.key)
+            elif place.scope == Scope("client", client.key) and not (
+                self._belongs(client, place) and place.project == seeker.project
+            ):
+                self.retire(place, Stopping(f"the client of server '{place.name}' has turned away", server=place.name))
+        if client.key in self._levels:
+            self.level(*self._levels[client.key])
 
     def _prune(self) -> None:
         """Forget places of projects that nobody uses and that have stopped, but for the last ones."""

@@ -73,6 +73,10 @@ class Visits:
             while len(self._open) > MAX_OPEN:
                 del self._open[next(iter(self._open))]
 
+    def forget(self, key: Hashable) -> None:
+        """Forget where a client was sent that has left."""
+        self._open = {name: client for name, client in self._open.items() if client.key != key}
+
     def complete(self, params: Raw) -> bool:
         """Tell the client that was sent that its visit is over; False if nobody was sent by that name."""
         try:

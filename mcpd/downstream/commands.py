@@ -153,6 +153,7 @@ class Commands:
             max_bytes=command.max_bytes or VIEW_BYTES,
             meta=p.meta or None,
         )
+        await trio.lowlevel.checkpoint_if_cancelled()  # the client may have turned to another project
         call = self._broker.call(waiter, b"0", request)
         try:
             result, error = await waiter.outcome()

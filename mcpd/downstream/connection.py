@@ -207,7 +207,7 @@ class Connection:
 
         What it has asked for in the old one is refused: it must not act, or be answered, in the new one.
         """
-        turns = self.visitor.greet(hello)
+        turns = self.visitor.greet(hello, is_bound=bool(self.calls))
         self.capabilities = capabilities.read(hello.capabilities)
         self.capabilities_json = self.capabilities.to_json()
         if not turns:
@@ -218,7 +218,7 @@ class Connection:
             else:
                 self._mover.leave = True
                 call.cancel()
-                self._failed(request_id, StaleSession.of_turn().to_error())
+                self._failed(request_id, StaleSession.of_turn().to_error(), call)
         self._control.turned(self)
 
     def ask(self, question: Question) -> None:
@@ -262,25 +262,26 @@ class Connection:
         self._mover.leave = True
         self._nursery.start_soon(self._serve, request_id, scope, work)
 
-    async def _serve(
-        self, request_id: bytes, scope: trio.CancelScope, work: Callable[[], Awaitable[object]]
-    ) -> None:
+    async def _serve(self, request_id: bytes, scope: trio.CancelScope, work: Callable[[], Awaitable[object]]) -> None:
         with scope:
             try:
+                await trio.lowlevel.checkpoint_if_cancelled()  # of what is given up already nothing is done
                 result = await work()
                 if self.calls.get(request_id) is scope:  # else it was cancelled in the same moment
                     self._mover.batch(lambda: self.answer(request_id, result))
             except* McpdError as group:
-                problem = first_leaf(group)
-                self._mover.batch(lambda: self._failed(request_id, problem.to_error()))
+                error = first_leaf(group).to_error()
+                self._mover.batch(lambda: self._failed(request_id, error, scope))
             # One of the three places that catch everything: a bug in one request costs that request.
             except* Exception as group:  # noqa: BLE001
                 self._control.crashed(self, first_leaf(group))
                 body = {"code": jsonrpc.INTERNAL_ERROR, "message": "mcpd failed to handle this request; see its log"}
-                self._mover.batch(lambda: self._failed(request_id, body))
+                self._mover.batch(lambda: self._failed(request_id, body, scope))
 
-    def _failed(self, request_id: bytes, error: dict[str, Any]) -> None:
-        self.calls.pop(request_id, None)
+    def _failed(self, request_id: bytes, error: dict[str, Any], scope: trio.CancelScope) -> None:
+        if self.calls.get(request_id) is not scope:
+            return  # it has been answered, or is not wanted; the id may be another request's by now
+        del self.calls[request_id]
         self.send(jsonrpc.refusal(request_id, msgspec.json.encode(error)))
         self._settle()
 

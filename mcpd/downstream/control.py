@@ -145,7 +145,7 @@ class Control:
 
     def turned(self, connection: Connection) -> None:
         """Forget what a connection had with the project that it has turned away from."""
-        self._broker.turn(connection.key)
+        self._broker.turn(connection)
 
     def left(self, connection: Connection) -> None:
         """Forget a connection."""

@@ -47,10 +47,10 @@ class Questions:
         question = self._open.pop(bytes(message.id), None)
         if question is None:
             return False
-        if message.error:
+        if message.result and not (message.error and bytes(message.result) == b"null"):
+            question.answered(message.result)  # some write both, and null for what there is not
+        elif message.error:
             question.refused(message.error)
-        elif message.result:
-            question.answered(message.result)
         else:
             question.left()
         return True

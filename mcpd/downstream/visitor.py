@@ -51,17 +51,20 @@ class Visitor:
             self._seeker = Seeker(self.key, project, said.scope == "client")
         return self._seeker
 
-    def greet(self, hello: Hello) -> bool:
+    def greet(self, hello: Hello, *, is_bound: bool) -> bool:
         """Take what it says about itself; return whether it has turned to another project.
+
+        `is_bound`: it has asked for something already, which belongs to the project that it is in so far.
 
         Raises:
             BadRequest: It makes no sense.
         """
-        if hello.project is not None and not hello.project.startswith("/"):
+        if hello.project is not None and (not hello.project.startswith("/") or "\0" in hello.project):
             raise BadRequest("mcpd/hello: project must be an absolute folder")
         if hello.scope not in (None, "client"):
             raise BadRequest("mcpd/hello: scope can only be narrowed, to client")
-        before, self.hello, self._seeker = self._seeker, hello, None
+        before = self.seeker if is_bound else self._seeker
+        self.hello, self._seeker = hello, None
         if before is None or before == self.seeker:
             return False
         self.epoch += 1

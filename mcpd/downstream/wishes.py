@@ -58,12 +58,10 @@ class Wishes:
             raise BadRequest(f"there is no log level '{p.level[:50]}'", hint=f"one of {', '.join(LEVELS)}, {OFF}")
         level = None if p.level == OFF else p.level
         if p.server is not None:
-            places = [self._broker.resolve(p.server, connection.seeker)]
+            places = self._broker.upstream(p.server).level(connection, level)
         else:
             connection.log_level = level
-            places = [place for place in self._broker.places if connection.key in place.clients]
-        for place in places:
-            place.interests.level(connection, level)
+            places = self._broker.set_level(connection)
 
         async def work() -> dict[str, object]:
             for place in places:

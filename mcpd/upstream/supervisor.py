@@ -1,8 +1,8 @@
 """The slot of one upstream: its state, its incarnations, and who waits for the next one.
 
 A start is single-flight: whoever comes while it runs waits for it and shares its failure. What is lost
-backs off, and starts again only if somebody waits for it; what fails too often, or refuses, is left
-alone for a while with the reason at hand.
+backs off, and starts again only if somebody waits for it, or wants it to run; what fails too often, or
+refuses, is left alone for a while with the reason at hand.
 """
 
 from __future__ import annotations
@@ -193,13 +193,15 @@ class Slot:
 
     def retire(self, one: Incarnation) -> None:
         """Give an incarnation no more requests; it drains and ends while a fresh one may start."""
+        needed = False
         if one is self.current and self.state is State.READY:
+            needed = self.observer.is_wanted
             self.current = None
             self._fire(Event.RETIRE)
         if one in self._alive and not (one.stopping and not one.patient):
             self._around.note("retired", one)
             one.stop()
-        if self._waiting:
+        if needed or self._waiting:
             self._start_if_idle()
 
     def trust(self, one: Incarnation) -> None:
@@ -317,7 +319,7 @@ class Slot:
     def _on_retry(self) -> None:
         if self.state is not State.BACKOFF:
             return
-        if self._waiting:
+        if self._waiting or self.observer.is_wanted:
             self._fire(Event.RETRY)
             self._spawn()
         else:

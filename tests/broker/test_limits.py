@@ -112,6 +112,20 @@ def test_who_is_not_in_the_queue_cannot_leave_it() -> None:
     assert (places.running, places.queued) == (1, 1)
 
 
+def test_nobody_waits_for_the_lane_of_a_client_that_may_not_go() -> None:
+    paused: set[str] = set()
+    places: Admission[str] = Admission(4, paused=paused)
+    assert places.admit("a", "a1") is True
+    assert places.admit("b", "b1", exclusive=True) is False
+    paused.add("b")
+
+    assert places.admit("c", "c1") is True
+    assert served(places, "a", "c") == [None, None]
+
+    paused.clear()
+    assert places.next() == "b1"
+
+
 class AgainstTheRules(RuleBasedStateMachine):
     """Whatever is asked, left and given back: the rules hold, and every call is in one place."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -10,9 +11,11 @@ import trio
 from msgspec import Raw
 from trio.testing import MockClock
 
+from mcpd.broker.asking import Round
 from mcpd.broker.requests import ReadRequest
+from mcpd.config.model import Config
 from tests.broker.desk import Desk
-from tests.upstream.fakes import LEGACY, MODERN, NEVER_SECONDS, FakeServer, Script, World, after
+from tests.upstream.fakes import LEGACY, MODERN, NEVER_SECONDS, FakeServer, Script, World, after, server
 
 FORM = {"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}
 YES = {"action": "accept", "content": {"n": 12345678901234567890}}
@@ -206,6 +209,24 @@ async def test_a_user_who_thinks_has_more_time_than_a_call(world: World, autojum
     assert 1029 < trio.current_time() < 1032
 
 
+async def test_a_user_has_the_time_for_each_of_two_questions(world: World, autojump_clock: MockClock) -> None:
+    def ask(server: FakeServer, message: dict[str, Any]) -> None:
+        for request_id in ("a", "b"):
+            server.say({"jsonrpc": "2.0", "id": request_id, "method": "elicitation/create", "params": FORM})
+
+    desk = Desk(world, {**LEGACY, "tools/call": ask})
+    client = desk.client().able(form=True)
+    call = client.call()
+
+    first, second = await client.question(), await client.question()
+    world.mover.batch(lambda: first.answered(Raw(b'{"action":"accept"}')))
+    await trio.sleep(1000)
+
+    assert (client.told, client.withdrawn) == ({}, [])
+    world.mover.batch(lambda: second.answered(Raw(b'{"action":"accept"}')))
+    assert (await client.error(call))["class"] == "timeout"
+
+
 async def test_the_roots_of_a_project_are_the_project_and_nobody_is_asked(world: World, autojump_clock: MockClock) -> None:
     desk = Desk(world, asking("roots/list", {}))
     client = desk.client(project="/my project").able(roots=True)
@@ -225,6 +246,24 @@ async def test_what_all_share_has_no_roots(world: World, autojump_clock: MockClo
     await trio.sleep(1)
 
     assert world.servers[0].got("initialize")[0]["capabilities"] == {}
+
+
+async def test_a_client_that_has_left_is_not_told_of_its_visit_and_not_kept(
+    world: World, autojump_clock: MockClock
+) -> None:
+    visit = {"mode": "url", "message": "go", "url": "https://x.test/", "elicitationId": "e"}
+    desk = Desk(world, asking(params=visit))
+    client = desk.client().able(url=True)
+    client.call()
+    question = await client.question()
+    world.mover.batch(lambda: question.answered(Raw(b'{"action":"accept"}')))
+
+    world.mover.batch(lambda: [call.cancel("left") for call in client.calls])
+    world.mover.batch(lambda: desk.broker.forget(client.key))
+    done = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "e"}}
+    world.servers[0].say(done)
+
+    assert client.notices == []
 
 
 # -- lanes -------------------------------------------------------------------------------------------
@@ -261,6 +300,36 @@ async def test_while_an_interactive_tool_runs_nobody_elses_call_is_admitted(
 
     assert world.servers[0].calls[0:2] == ["plain", "ask"]
     assert trio.current_time() == pytest.approx(3)
+
+
+async def test_who_waited_behind_a_call_that_wanted_the_lane_goes_when_that_is_given_up(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, {**LEGACY, "tools/call": after(20, {"content": []})}, interactive=("ask",))
+    await desk.slot.start()
+    one, two, three = desk.client("one"), desk.client("two"), desk.client("three")
+    one.call("long")
+    impatient, patient = two.call("ask"), three.call("plain")
+    assert world.servers[0].calls == ["long"]
+
+    world.mover.batch(lambda: impatient.cancel("not wanted"))
+
+    assert world.servers[0].calls == ["long", "plain"]
+    await three.outcome(patient)
+    assert desk.places == (0, 0)
+
+
+async def test_who_waits_behind_a_call_that_wants_the_lane_goes_when_its_client_stops_reading(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, {**LEGACY, "tools/call": after(20, {"content": []})}, interactive=("ask",))
+    await desk.slot.start()
+    one, two, three = desk.client("one"), desk.client("two"), desk.client("three")
+    one.call("long"), two.call("ask"), three.call("plain")
+
+    world.mover.batch(lambda: desk.broker.pause("two"))
+
+    assert world.servers[0].calls == ["long", "plain"]
 
 
 async def test_a_modern_server_needs_no_lane(world: World, autojump_clock: MockClock) -> None:
@@ -400,6 +469,39 @@ async def test_a_call_that_is_cancelled_takes_its_questions_back(world: World, a
 
     assert (client.withdrawn, desk.outcomes, desk.places) == ([question], {"unknown": 1}, (0, 0))
     assert len(world.servers[0].calls) == 1
+
+
+@pytest.mark.parametrize("how", ["shutdown", "reload"])
+async def test_a_call_whose_client_is_asked_ends_with_its_server(
+    world: World, autojump_clock: MockClock, how: str
+) -> None:
+    desk = Desk(world, rounds(wants(inputRequests=ONE), {"content": []}))
+    client = desk.client().able(form=True)
+    call = client.call()
+    question = await client.question()
+
+    if how == "shutdown":
+        world.mover.batch(desk.broker.close)
+        await desk.broker.closed()
+    else:
+        world.mover.batch(lambda: desk.broker.reload(Config(path="config.toml", servers={"fake": server(args=("new",))})))
+
+    error = await client.error(call)
+    assert (error["class"], error["may_have_run"]) == ("shutting_down" if how == "shutdown" else "stopping", True)
+    assert (client.withdrawn, desk.places) == ([question], (0, 0))
+
+
+async def test_of_a_call_that_is_over_its_questions_are_not_kept(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, rounds(wants(inputRequests=ONE), {"content": []}))
+    client = desk.client().able(form=True)
+    call = client.call()
+    await client.question()
+
+    world.mover.batch(lambda: call.cancel("not wanted"))
+    client.withdrawn.clear()
+    gc.collect()
+
+    assert [one for one in gc.get_objects() if isinstance(one, Round)] == []
 
 
 # -- another project ---------------------------------------------------------------------------------

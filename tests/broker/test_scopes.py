@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from mcpd.broker.scopes import Seeker, kind_of, scope_of
 from mcpd.config.model import Server
 from tests.broker.desk import Desk
-from tests.upstream.fakes import LEGACY, MODERN, World, after, server
+from tests.upstream.fakes import LEGACY, MODERN, Script, World, after, server
 
 
 @pytest.fixture
@@ -79,6 +79,21 @@ async def test_the_second_start_is_not_needed_to_find_out(world: World, autojump
     assert sorted((each.cwd, each.calls) for each in world.servers) == [("/0", ["0", "2", "4"]), ("/1", ["1", "3", "5"])]
 
 
+async def test_who_leaves_in_the_moment_in_which_the_server_is_ready_goes_no_further(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, got = Desk(world, LEGACY), list[object]()
+    monkeypatch.setattr(desk.upstream, "sort_out", lambda place: scope.cancel())
+
+    async def work(place: object) -> None:
+        got.append(place)
+
+    with trio.fail_after(10), trio.CancelScope() as scope:
+        await desk.broker.at("fake", desk.client("one", "/one"), work)
+
+    assert (world.spawns, got) == (1, [])
+
+
 async def test_one_project_shares_one(world: World, autojump_clock: MockClock) -> None:
     desk = Desk(world, LEGACY)
     one, two = desk.client("one", "/p"), desk.client("two", "/p")
@@ -118,6 +133,20 @@ async def test_a_modern_server_with_a_folder_of_its_own_starts_once(world: World
     await two.outcome(two.call())
 
     assert world.spawns == 1
+
+
+async def test_a_copy_that_all_share_is_no_projects_though_it_was_begun_for_one(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, MODERN, cwd="/srv")
+    one = desk.client("one", "/one")
+    await one.outcome(one.call())
+    place = desk.upstream.place_for(one.seeker)
+
+    later = Desk(world, MODERN, cwd="/srv").upstream.place_for(one.seeker)  # it is known to be modern by now
+
+    assert (place.scope.kind, place.project) == ("user", None)
+    assert place.identity() == later.identity() is not None
 
 
 async def test_what_it_was_is_remembered_so_that_it_starts_in_the_right_place_at_once(
@@ -179,6 +208,38 @@ async def test_a_client_that_has_its_own_takes_it_along_when_it_leaves(world: Wo
     assert [each.ended for each in world.servers] == [True, False]
 
 
+@pytest.mark.parametrize("script", [LEGACY, MODERN])
+async def test_a_client_that_turns_to_another_project_gets_a_copy_of_its_own_in_that_folder(
+    world: World, autojump_clock: MockClock, script: Script
+) -> None:
+    desk = Desk(world, script)
+    client = desk.client("one")
+    client.seeker = Seeker("one", "/one", alone=True)
+    await client.outcome(client.call("a"))
+
+    client.seeker = Seeker("one", "/two", alone=True)
+    world.mover.batch(lambda: desk.broker.turn(client))
+    await client.outcome(client.call("b"))
+    await trio.sleep(10)
+
+    assert [(each.cwd, each.calls, each.ended) for each in world.servers] == [("/one", ["a"], True), ("/two", ["b"], False)]
+
+
+async def test_a_client_that_wants_no_copy_of_its_own_any_more_leaves_none_behind(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, LEGACY)
+    client = desk.client("one")
+    client.seeker = Seeker("one", "/one", alone=True)
+    await client.outcome(client.call())
+
+    client.seeker = Seeker("one", "/one")
+    world.mover.batch(lambda: desk.broker.turn(client))
+    await trio.sleep(10)
+
+    assert [each.ended for each in world.servers] == [True]
+
+
 async def test_an_upstream_that_speaks_now_this_now_that_comes_to_rest(world: World, autojump_clock: MockClock) -> None:
     desk = Desk(world, *[LEGACY, MODERN] * 10)
     one, two = desk.client("one", "/one"), desk.client("two", "/two")
@@ -188,6 +249,18 @@ async def test_an_upstream_that_speaks_now_this_now_that_comes_to_rest(world: Wo
     await two.outcome(calls[1])
 
     assert world.spawns < 10
+
+
+async def test_what_was_kept_of_one_projects_copy_is_not_answered_in_another(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, LEGACY, cwd="/srv")
+    one, two, again = (desk.client(name, folder) for name, folder in (("1", "/one"), ("2", "/two"), ("3", "/one")))
+    for client in (one, two, again):
+        await client.outcome(client.call())
+
+    identities = [desk.upstream.place_for(client.seeker).identity() for client in (one, two, again)]
+
+    assert None not in identities
+    assert identities[0] == identities[2] != identities[1]
 
 
 async def test_places_of_projects_that_nobody_uses_are_not_kept_for_ever(world: World, autojump_clock: MockClock) -> None:

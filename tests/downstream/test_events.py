@@ -230,6 +230,19 @@ async def test_a_call_is_told_when_it_is_over_without_its_arguments(
     assert "secret" not in str(line.notes)
 
 
+async def test_a_name_of_any_length_costs_the_followers_little(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    hall = Hall(nursery, {"one": LEGACY})
+    await run(hall)
+    line = following(hall)
+
+    call(hall, tool="x" * 1_000_000)
+    await wait_all_tasks_blocked()
+
+    (event,) = heard(line)
+    assert event["tool"] == "x" * 200
+    assert all(len(str(kept.facts)) < 1000 for kept in hall.broker.events.recent)
+
+
 async def test_a_call_is_told_with_the_time_it_took(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     hall = Hall(nursery, {"one": {**LEGACY, "tools/call": None}})
     await run(hall)

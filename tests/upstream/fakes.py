@@ -323,7 +323,7 @@ class World:
     def _launch(self, server: Server, project: str | None) -> Launch:
         if self.no_launch is not None:
             raise self.no_launch
-        return Launch(argv=("/fake",), env={}, cwd=project or "/", secrets=frozenset())
+        return Launch(argv=("/fake",), env={}, cwd=server.cwd or project or "/", secrets=frozenset())
 
     async def _spawn(
         self, mover: Mover, timers: Timers, owner: Owner, ring: Ring, launch: Launch, max_bytes: int, framing: str

@@ -193,9 +193,8 @@ class Slot:
 
     def retire(self, one: Incarnation) -> None:
         """Give an incarnation no more requests; it drains and ends while a fresh one may start."""
-        needed = False
+        needed = one is self.current and self.state is State.READY and self.observer.is_wanted
         if one is self.current and self.state is State.READY:
-            needed = self.observer.is_wanted
             self.current = None
             self._fire(Event.RETIRE)
         if one in self._alive and not (one.stopping and not one.patient):
@@ -238,9 +237,7 @@ class Slot:
         self.current = self.latest = one
         self._alive.add(one)
         self._around.mover.leave = True
-        self._around.nursery.start_soon(
-            live, one, self._around, self.project, lambda problem: self._ended(one, problem)
-        )
+        self._around.nursery.start_soon(live, one, self._around, self.project, lambda problem: self._ended(one, problem))
 
     # -- what incarnations report ----------------------------------------------------------------
 

@@ -23,6 +23,9 @@ from mcpd.timers import Timers
 from mcpd.upstream.channel import Exchange
 from mcpd.upstream.incarnation import Incarnation
 
+# The answer that frees a ghost may overtake a question that its tool asks, since it takes the cancellation, or
+# the answer to the question before, a moment after it has read it: so it is asked twice, one after the other.
+FENCES = 2
 # How long a call counts that was told to stop and may not have: whoever waits in its lane still gets his turn.
 HEEDLESS_SECONDS = 20.0
 # An answer that was being written while the cancellation was read comes sooner.
@@ -63,6 +66,7 @@ class _Ghost:
 
     def __init__(self, one: Incarnation, exchange: Exchange, key: Hashable, gone: Callable[[], None]) -> None:
         self.one, self.exchange, self.request_id, self.key, self.gone = one, exchange, exchange.id, key, gone
+        self.fences = FENCES
 
 
 class Ghosts:
@@ -84,7 +88,11 @@ class Ghosts:
         name = (one.number, exchange.id)
         self._ghosts[name] = _Ghost(one, exchange, key, gone)
         one.channel.on_late = lambda request_id: self._answered(one, request_id)
-        one.channel.request(Fence(lambda: self._read(name)), session)
+        self._fence(one, name)
+
+    def _fence(self, one: Incarnation, name: tuple[int, bytes]) -> None:
+        if one.session is not None:
+            one.channel.request(Fence(lambda: self._read(name)), one.session)
 
     def holds(self, exchange: Exchange) -> bool:
         """Whether a call still haunts its server."""
@@ -103,13 +111,25 @@ class Ghosts:
 
     def _read(self, name: tuple[int, bytes]) -> None:
         """The server has read the cancellation, and by that heeds it, if it is one that does."""
-        if name[0] in self._heedless:
+        ghost = self._ghosts.get(name)
+        if ghost is None:
+            return
+        ghost.fences -= 1
+        if ghost.fences > 0:
+            self._fence(ghost.one, name)
+        elif name[0] in self._heedless:
             self._timers.after(HEEDLESS_SECONDS, lambda: self._end(name))
         else:
             self._passed[name] = trio.current_time()
             while len(self._passed) > MAX_PASSED:
                 del self._passed[next(iter(self._passed))]
             self._end(name)
+
+    def asks(self, one: Incarnation) -> None:
+        """Take note of a question that may be a ghost's, and is answered here now: the tool may ask on then."""
+        for ghost in self._ghosts.values():
+            if ghost.one is one:
+                ghost.fences = FENCES + 1  # the one that is under way was sent before the answer
 
     def doubt(self, one: Incarnation) -> None:
         """Take note of a question that no call in flight can have caused: one that was given up may have."""

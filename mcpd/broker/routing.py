@@ -100,6 +100,7 @@ class Routing:
             gone = self._ghosts.keys(one)
         if len({client.key for client in askers} | gone) != 1 or not askers:
             self.counts["questions_ambiguous" if askers else "questions_unasked"] += 1
+            self._ghosts.asks(one)
             if not askers and not self._ghosts.keys(one):
                 self._ghosts.doubt(one)
             return None

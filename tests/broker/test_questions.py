@@ -562,10 +562,38 @@ async def test_once_the_server_has_read_that_it_was_given_up_it_speaks_for_the_o
     first, two, _ = await two_at_work(desk)
 
     world.mover.batch(lambda: first.cancel("not wanted"))
-    await trio.sleep(2)
+    await trio.sleep(5)
     ask_now(world)
 
     assert (await two.question()).method == "elicitation/create"
+
+
+@pytest.mark.parametrize("questions", [2, 5])
+@pytest.mark.parametrize("interactive", [(), ("ask",)])
+async def test_a_tool_that_goes_on_asking_when_it_is_given_up_asks_nobody_else(
+    world: World, autojump_clock: MockClock, questions: int, interactive: tuple[str, ...]
+) -> None:
+    def hear(server: FakeServer, message: dict[str, Any]) -> None:
+        """Answer a ping, and then ask on, as one does that takes an answer a moment after it has read it."""
+        server.react(message, {})
+        asked = len(server.answers)
+        if 0 < asked < questions:
+            ask_now(world, asked + 1)
+
+    desk = Desk(world, {**LEGACY, "tools/call": None, "ping": hear}, interactive=interactive)
+    one, two = desk.client("one").able(form=True), desk.client("two").able(form=True)
+    first = one.call("ask")
+    await trio.sleep(0.5)
+    ask_now(world)
+    await one.question()
+    two.call("ask")
+
+    world.mover.batch(lambda: first.cancel("not wanted"))
+    await trio.sleep(5)
+
+    assert [each["result"] for each in world.servers[0].answers] == [{"action": "cancel"}] * questions
+    assert two.questions == []
+    assert world.servers[0].calls == ["ask", "ask"]
 
 
 async def test_a_server_that_asks_after_it_was_told_to_give_up_is_not_believed_the_next_time(

@@ -89,6 +89,7 @@ class Ghosts:
         self._ghosts[name] = _Ghost(one, exchange, key, gone)
         one.channel.on_late = lambda request_id: self._answered(one, request_id)
         self._fence(one, name)
+        self._timers.after(HEEDLESS_SECONDS, lambda: self._end(name))
 
     def _fence(self, one: Incarnation, name: tuple[int, bytes]) -> None:
         if one.session is not None:

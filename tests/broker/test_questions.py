@@ -568,6 +568,21 @@ async def test_once_the_server_has_read_that_it_was_given_up_it_speaks_for_the_o
     assert (await two.question()).method == "elicitation/create"
 
 
+async def test_a_lane_is_not_lost_to_a_server_that_never_says_that_it_has_read(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, {**LEGACY, "tools/call": None, "ping": None}, interactive=("ask",))
+    one, two = desk.client("one").able(form=True), desk.client("two").able(form=True)
+    first = one.call("ask")
+    await trio.sleep(0.5)
+    world.mover.batch(lambda: first.cancel("not wanted"))
+    two.call("ask", '{"who":"two"}')
+
+    await trio.sleep(25)
+
+    assert world.servers[0].calls == ["ask", "ask"]
+
+
 @pytest.mark.parametrize("questions", [2, 5])
 @pytest.mark.parametrize("interactive", [(), ("ask",)])
 async def test_a_tool_that_goes_on_asking_when_it_is_given_up_asks_nobody_else(

@@ -229,10 +229,11 @@ class Place(Observer):
         return [{"uri": folder.as_uri(), "name": folder.name}]
 
     def local_answer(self, asked: Input) -> bytes | None:
-        """Answer what needs nobody: the roots of a project are the project."""
-        if asked.method == capabilities.ROOTS and (roots := self.roots) is not None:
-            return msgspec.json.encode({"roots": roots})
-        return None
+        """Answer what needs nobody: the roots of a project are the project, unless its one client knows better."""
+        roots, owner = self.roots, self.only_client()
+        if asked.method != capabilities.ROOTS or roots is None or (owner is not None and owner.capabilities.roots):
+            return None
+        return msgspec.json.encode({"roots": roots})
 
     def level_of(self, key: Hashable) -> str | None:
         """From which level on a client wants the log, if it has said so."""

@@ -673,3 +673,11 @@ async def test_a_lane_whose_server_dies_is_free(world: World, autojump_clock: Mo
     world.servers[0].die()
 
     assert "content" in await two.outcome(second)
+
+
+async def test_who_has_a_copy_alone_is_asked_for_its_roots_if_it_has_some(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, asking("roots/list", {}), scope="client")
+    client = desk.client(project="/p").able(roots=True)
+    client.call()
+
+    assert (await client.question()).method == "roots/list"

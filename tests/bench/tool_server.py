@@ -1,7 +1,8 @@
 """An MCP server over stdio with as many tools as its argument says; `echo` is the last of them.
 
 What a call costs here does not depend on how many tools there are, so that what differs is the broker's.
-It speaks only the revisions with a handshake, and lists all of its tools on one page.
+It speaks only the revisions with a handshake, and lists all of its tools on one page. The text `change the
+list` changes it and says so; `how often?` asks how often it was listed.
 """
 
 import json
@@ -9,6 +10,8 @@ import os
 import sys
 
 PROTOCOL_VERSION = "2025-11-25"
+CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
+SEEN = {"listed": 0, "changed": b""}
 
 
 def described(name: str, member: str) -> dict[str, object]:
@@ -24,15 +27,26 @@ def described(name: str, member: str) -> dict[str, object]:
     }
 
 
+def said(text: str, tools: list) -> str:
+    """Return the text, after doing what it says."""
+    if text == "how often?":
+        return str(SEEN["listed"])
+    if text == "change the list":
+        tools[0]["description"] += "."
+        SEEN["changed"] = CHANGED
+    return text
+
+
 def answer(method: str, params: dict, tools: list) -> tuple[str, object]:
     """Return the member of the reply, `result` or `error`, and its value."""
     if method == "tools/call":
-        return "result", {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
+        return "result", {"content": [{"type": "text", "text": said(params["arguments"]["text"], tools)}]}
     if method == "tools/list":
+        SEEN["listed"] += 1
         return "result", {"tools": tools}
     if method == "initialize":
         about = {"name": "tool-server", "version": "1"}
-        return "result", {"protocolVersion": PROTOCOL_VERSION, "capabilities": {"tools": {}}, "serverInfo": about}
+        return "result", {"protocolVersion": PROTOCOL_VERSION, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": about}
     if method == "ping":
         return "result", {}
     return "error", {"code": -32601, "message": f"no method {method}"}
@@ -44,7 +58,8 @@ def reply(line: bytes, tools: list) -> bytes:
     if "id" not in message:
         return b""
     member, value = answer(message["method"], message.get("params") or {}, tools)
-    return json.dumps({"jsonrpc": "2.0", "id": message["id"], member: value}).encode() + b"\n"
+    told, SEEN["changed"] = SEEN["changed"], b""
+    return told + json.dumps({"jsonrpc": "2.0", "id": message["id"], member: value}).encode() + b"\n"
 
 
 def main(count: int) -> None:

@@ -144,15 +144,16 @@ class Broker:
         if self._closing:
             raise ShuttingDown("the daemon is stopping", server=request.server, may_have_run=False)
         place = upstream.place_for(client.seeker)
-        listing = None
+        listing, what = None, request.what
         if isinstance(request, ToolRequest):
-            if not place.catalog.allows(request.tool):
-                raise place.denied(request.tool)
-            listing = place.catalog.tools
+            catalog = place.catalog
+            if not catalog.allows(what):
+                raise place.denied(what)
+            listing = catalog.tools
         if client.key not in place.clients:
             place.use(client)
         call = Call(place, client, request_id, request, self._around.mover.time())
-        if listing is None or request.what in listing.names or listing.incomplete or listing.set_aside:
+        if listing is None or what in listing.names or listing.incomplete or listing.set_aside:
             self._begin(place, call)
         else:
             self._around.mover.leave = True

@@ -85,7 +85,7 @@ class Call(Exchange):
     def begin(self) -> bool:
         """Take a place and go, or queue for one; False if too much is queued already (nothing is answered)."""
         place = self._place
-        self.exclusive = place.is_exclusive(self)
+        self.exclusive = bool(place.slot.server.interactive) and place.is_exclusive(self)
         admitted = place.admission.admit(self.client.key, self, exclusive=self.exclusive)
         if admitted is None:
             return False
@@ -115,9 +115,10 @@ class Call(Exchange):
         if self._extended:
             self._restart_clock()
         token = request_id if self._token is not None else None
-        level, client = self._place.level_of(self.client.key), self.client
-        meta = sessions.meta(session, token, self.request.meta, client.capabilities_json, level)
-        return self.request.method, sessions.list_params(self.request.params(), meta, self._inputs)
+        client, request, place = self.client, self.request, self._place
+        level = place.level_of(client.key) if place.leveled else None
+        meta = sessions.meta(session, token, request.meta, client.capabilities_json, level)
+        return request.method, sessions.list_params(request.params(), meta, self._inputs)
 
     def _restart_clock(self) -> None:
         """Count the time from now on, which is when it is sent."""

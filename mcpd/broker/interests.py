@@ -8,7 +8,7 @@ one; it is no use of the server that would keep it from resting.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -86,7 +86,9 @@ class Interests:
         self._session: Session | None = None
         self._lists = ListChanges(server, timers, counts, list_changed)
         self._resources = Subscriptions(server, timers, counts, slot.wake)
-        self._levels = Levels(server, timers, counts, slot.wake, sole_requester)
+        self._levels = levels = Levels(server, timers, counts, slot.wake, sole_requester)
+
+        self.leveled: Mapping[Hashable, object] = levels.clients
 
     # -- what clients want -----------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class Levels:
         self._server, self._timers, self._counts = server, timers, counts
         self._wake, self._sole_requester = wake, sole_requester
         self._moved = trio.Event()
-        self._clients: dict[Hashable, tuple[Client, str]] = {}
+        self.clients: dict[Hashable, tuple[Client, str]] = {}
         self._one: Run | None = None
         self._modern = False
         self._set: str | None = None  # what the server was told last
@@ -75,12 +75,12 @@ class Levels:
             return
         if level not in _RANK:
             raise BadRequest(f"there is no log level '{level[:60]}'", hint=f"one of {', '.join(LEVELS)}")
-        self._clients[client.key] = (client, level)
+        self.clients[client.key] = (client, level)
         self._settle()
 
     def forget(self, key: Hashable) -> None:
         """Let a client hear nothing. Idempotent."""
-        if self._clients.pop(key, None) is not None:
+        if self.clients.pop(key, None) is not None:
             self._settle()
 
     async def agreed(self) -> None:
@@ -91,7 +91,7 @@ class Levels:
 
     def level_of(self, key: Hashable) -> str | None:
         """Return what a client has asked for."""
-        found = self._clients.get(key)
+        found = self.clients.get(key)
         return found[1] if found is not None else None
 
     # -- what the server is told -----------------------------------------------------------------
@@ -119,8 +119,8 @@ class Levels:
         ask(one, self._timers, "logging/setLevel", params, partial(self._done, one), self._server.timeout.call_seconds)
 
     def _wanted(self) -> str | None:
-        if self._clients:
-            return min((level for _, level in self._clients.values()), key=_RANK.__getitem__)
+        if self.clients:
+            return min((level for _, level in self.clients.values()), key=_RANK.__getitem__)
         return QUIET if self._set is not None else None
 
     def _done(self, one: Run, problem: McpdError | None) -> None:
@@ -152,7 +152,7 @@ class Levels:
 
     def _hearers(self) -> list[Client]:
         if not self._modern:
-            return [client for client, _ in self._clients.values()]
+            return [client for client, _ in self.clients.values()]
         client = self._sole_requester()
         return [client] if client is not None else []
 

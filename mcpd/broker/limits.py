@@ -54,6 +54,16 @@ class Admission(Generic[T]):
         """Take a place: True; else queue for one: False; else (too much is queued already): None."""
         queue = self._queues.get(client)
         taken = self._taken.get(client, 0)
+        if (
+            queue is None
+            and not (exclusive or self._exclusive or self._in_lane)  # as nearly always
+            and self.running < self._places
+            and taken < self._per_client
+            and client not in self._paused
+        ):
+            self.running += 1
+            self._taken[client] = taken + 1
+            return True
         if queue is None and self._may_go(client, taken, exclusive) and self._passes(client, exclusive):
             self._take(client, taken, exclusive)
             return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Raw
@@ -85,6 +85,10 @@ class Place(Protocol):
 
     def local_answer(self, asked: Input) -> bytes | None:
         """Return what the place itself answers to a question of its server, if it can."""
+
+    @property
+    def leveled(self) -> Mapping[Hashable, object]:
+        """Those who have said from which level on they want the log."""
 
     def level_of(self, key: Hashable) -> str | None:
         """From which level on a client wants the log."""

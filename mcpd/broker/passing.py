@@ -27,6 +27,10 @@ class Passing:
         Whoever is let in may fail at once and give his place back, too: that is worked off here, one by
         one, and not deeper and deeper.
         """
+        if not (self._passing or self._admission.queued):  # as nearly always
+            self._admission.release(call.client.key, exclusive=call.exclusive)
+            self._left(call)
+            return
         self._freed.append(call)
         if self._passing:
             return

@@ -89,6 +89,7 @@ class Place(Observer):
             self.slot, around.timers, around.mover,
             list_changed=self.catalog.list_changed, sole_requester=self._sole_requester,
         )  # fmt: skip
+        self.leveled = self.interests.leveled
         self.catalog.on_change = self._on_change
         self.catalog.hears_changes = self.interests.hears_changes
         self.catalog.on_wanted = self._on_wanted
@@ -103,7 +104,7 @@ class Place(Observer):
         self.served = 0
         self.home = Home()
         self._leaving = False
-        self.passing = Passing(self.admission, lambda call: self.routing.on_idle(call.client.key))
+        self.passing = Passing(self.admission, self._left)
         self.slot.observer = self
 
     @property
@@ -141,14 +142,15 @@ class Place(Observer):
 
     def release(self, call: Call) -> None:
         """Give a call's place back; an exclusive one that haunts its server keeps its lane until that is over."""
+        self.slot.idle.use()
         if call.exclusive and self.ghosts.holds(call):
             self.routing.on_idle(call.client.key)
         else:
-            self._give_back(call)
+            self.passing.release(call)
 
-    def _give_back(self, call: Call) -> None:
-        self.slot.idle.use()
-        self.passing.release(call)
+    def _left(self, call: Call) -> None:
+        if self.routing.open:
+            self.routing.on_idle(call.client.key)
 
     def use(self, client: Client) -> None:
         """Count a client that uses it for the first time."""
@@ -315,7 +317,7 @@ class Place(Observer):
     def on_given_up(self, incarnation: Incarnation, exchange: Exchange) -> None:
         """Remember for whom the server may still speak, where it matters whom it speaks for."""
         if isinstance(exchange, Call) and self._speaks_for_callers(incarnation, exchange):
-            over = functools.partial(self._give_back, exchange) if exchange.exclusive else _nothing
+            over = functools.partial(self.passing.release, exchange) if exchange.exclusive else _nothing
             self.ghosts.add(incarnation, exchange, exchange.client.key, over)
 
     def _speaks_for_callers(self, incarnation: Incarnation, call: Call) -> bool:

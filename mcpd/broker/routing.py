@@ -62,12 +62,13 @@ class Routing:
     """The open questions of one place.
 
     Attributes:
+        open: the questions that are with clients.
         counts: what was answered here because nobody could be asked, by kind.
     """
 
     def __init__(self, place: Place, ghosts: Ghosts, tell: Callable[..., None]) -> None:
         self._place, self._ghosts, self._tell = place, ghosts, tell
-        self._open: dict[tuple[int, bytes], _Open] = {}
+        self.open: dict[tuple[int, bytes], _Open] = {}
         self._visits = Visits(place.name)
         self.counts: Counter[str] = Counter()
 
@@ -84,7 +85,7 @@ class Routing:
             return
         calls = calls_of(one)
         client = self._whom(one, method, message.params, calls)
-        if client is None or len(self._open) >= MAX_OPEN or (one.number, bytes(message.id)) in self._open:
+        if client is None or len(self.open) >= MAX_OPEN or (one.number, bytes(message.id)) in self.open:
             self._answer_here(one, message)
         else:
             self._ask(client, one, message, [call for call in calls if call.client.key == client.key])
@@ -120,13 +121,13 @@ class Routing:
             return
 
         def settle(result: Raw | None, error: ErrorView | None) -> None:
-            del self._open[key]
+            del self.open[key]
             self._settled(one, message, result, error)
             for call in calls:
                 call.told()
 
         question = Question(client, method, body, settle)
-        self._open[key] = _Open(question, one, key[1], calls)
+        self.open[key] = _Open(question, one, key[1], calls)
         for call in calls:
             call.asked()
         self._tell(method, client)
@@ -176,21 +177,19 @@ class Routing:
         """Take back a question that its server has cancelled."""
         with contextlib.suppress(msgspec.MsgspecError, RecursionError, KeyError):
             request_id = bytes(msgspec.json.decode(params, type=dict[str, Raw])["requestId"])
-            found = self._open.pop((one.number, request_id), None)
+            found = self.open.pop((one.number, request_id), None)
             if found is not None:
                 self._take_back(found, "the server has withdrawn it")
 
     def on_end(self, one: Incarnation) -> None:
         """Take back the questions of an incarnation that is gone."""
-        for key in [key for key, found in self._open.items() if found.incarnation is one]:
-            self._take_back(self._open.pop(key), "the server has ended")
+        for key in [key for key, found in self.open.items() if found.incarnation is one]:
+            self._take_back(self.open.pop(key), "the server has ended")
 
     def on_idle(self, key: Hashable) -> None:
         """Take back and answer the questions for a client of which no call is left: it will not answer any more."""
-        if not self._open:
-            return
-        for place in [place for place, found in self._open.items() if self._is_orphan(found, key)]:
-            found = self._open.pop(place)
+        for place in [place for place, found in self.open.items() if self._is_orphan(found, key)]:
+            found = self.open.pop(place)
             found.question.withdraw("the call is over")
             message = Message(id=Raw(found.request_id), method=found.question.method)
             self._answer_here(found.incarnation, message)

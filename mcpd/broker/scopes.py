@@ -27,12 +27,25 @@ USER = Scope("user")
 UNDECIDED = Scope("auto")
 
 
-class Seeker(NamedTuple):
-    """What is known of who asks: its key, its project's folder (None outside of any), whether it wants a copy alone."""
+class Seeker:
+    """Who asks.
 
-    key: Hashable
-    project: str | None = None
-    alone: bool = False
+    Attributes:
+        key: which client it is.
+        project: the folder of its project; None outside of any.
+        alone: it wants copies of its own.
+        in_project: the scope of all that its project shares.
+    """
+
+    __slots__ = ("alone", "in_project", "key", "project")
+
+    def __init__(self, key: Hashable, project: str | None = None, alone: bool = False) -> None:
+        self.key, self.project, self.alone = key, project, alone
+        self.in_project = Scope("project", project)
+
+    def is_at(self, other: Seeker) -> bool:
+        """Whether it gets the same copies as another one of the same client."""
+        return (self.project, self.alone) == (other.project, other.alone)
 
 
 # Who starts what is to be ready before anybody asks.
@@ -62,7 +75,7 @@ def scope_of(kind: str, seeker: Seeker) -> Scope:
     if seeker.alone or kind == "client":
         return Scope("client", seeker.key)
     if kind == "project":
-        return Scope("project", seeker.project)
+        return seeker.in_project
     return USER if kind == "user" else UNDECIDED
 
 

@@ -65,7 +65,12 @@ class Calls:
 
     def call(self, connection: Connection, request_id: bytes, params: Raw) -> None:
         """Call a tool: the hot path."""
-        self.send(connection, request_id, "mcpd/call", read_params("mcpd/call", self._tool, params))
+        request = read_params("mcpd/call", self._tool, params)
+        if request.timeout is not None or request.max_bytes < 1 or bytes(memoryview(request.arguments)[:1]) != b"{":
+            checked("mcpd/call", request)
+        call = self._broker.call(connection, request_id, request)
+        if not call.over:
+            connection.calls[request_id] = call
 
     def sender(self, method: str) -> Callable[[Connection, bytes, Request], None]:
         """Return the handler of one of the other methods."""

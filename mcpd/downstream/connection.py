@@ -200,7 +200,7 @@ class Connection:
     @property
     def seeker(self) -> Seeker:
         """Which copy of an upstream is its own."""
-        return self.visitor.seeker
+        return self.visitor.known or self.visitor.seeker
 
     def greet(self, hello: Hello) -> None:
         """Take what the client says about itself; with another project a new epoch begins.

@@ -32,6 +32,7 @@ class Visitor:
     Attributes:
         pid, uid: of the process that connected.
         hello: what it has said about itself last.
+        known: which copies are its own, once somebody has asked.
         epoch: counts how often it has turned to another project.
     """
 
@@ -40,16 +41,16 @@ class Visitor:
         self.pid, self.uid = peer_of(sock)
         self.hello: Hello | None = None
         self.epoch = 0
-        self._seeker: Seeker | None = None
+        self.known: Seeker | None = None
 
     @property
     def seeker(self) -> Seeker:
         """Which copy of an upstream is its own; the project is looked up when that is first asked."""
-        if self._seeker is None:
+        if self.known is None:
             said = self.hello or Hello()
             project = projects.of_process(self.pid) if said.project is None else os.path.realpath(said.project)
-            self._seeker = Seeker(self.key, project, said.scope == "client")
-        return self._seeker
+            self.known = Seeker(self.key, project, said.scope == "client")
+        return self.known
 
     def greet(self, hello: Hello, *, is_bound: bool) -> bool:
         """Take what it says about itself; return whether it has turned to another project.
@@ -63,9 +64,9 @@ class Visitor:
             raise BadRequest("mcpd/hello: project must be an absolute folder")
         if hello.scope not in (None, "client"):
             raise BadRequest("mcpd/hello: scope can only be narrowed, to client")
-        before = self.seeker if is_bound else self._seeker
-        self.hello, self._seeker = hello, None
-        if before is None or before == self.seeker:
+        before = self.seeker if is_bound else self.known
+        self.hello, self.known = hello, None
+        if before is None or before.is_at(self.seeker):
             return False
         self.epoch += 1
         return True

@@ -25,7 +25,7 @@ def test_a_project_that_is_no_folder_is_refused_and_changes_nothing(visitor: Vis
     with pytest.raises(BadRequest, match="project must be an absolute folder"):
         visitor.greet(Hello(project=project), is_bound=True)
 
-    assert visitor.seeker == (7, "/p", False)
+    assert (visitor.seeker.key, visitor.seeker.project, visitor.seeker.alone) == (7, "/p", False)
 
 
 def test_another_project_is_a_turn_for_who_has_asked_for_something(visitor: Visitor) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mcpd.broker.broker import Broker
 from mcpd.broker.results import ResultStore
@@ -251,6 +251,26 @@ async def test_one_server_that_cannot_list_does_not_hide_the_others(world: World
     assert [(item["server"], item["name"]) for item in found["items"]] == [("a", "add"), ("c", "t0"), ("c", "t1")]
     assert [problem["data"]["server"] for problem in found["problems"]] == ["b"]
     assert found["total"] == 3
+
+
+async def test_a_tool_that_is_removed_is_gone_from_all_lists_though_nobody_insists(
+    world: World, autojump_clock: MockClock
+) -> None:
+    script = offers(tools=[*tools(2), TOOL])
+    lists = lists_of(world, script)
+    for asked in ("fake", None):
+        assert names(await page(lists, server=asked)) == ["t0", "t1", "add"]
+
+    world.servers[0].script = {**script, "tools/list": {"tools": tools(2)}}
+    world.servers[0].say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    await wait_all_tasks_blocked()
+
+    assert world.servers[0].methods.count("tools/list") == 2  # it was fetched before anybody asked again
+    for asked in ("fake", None):
+        assert names(await page(lists, server=asked)) == ["t0", "t1"]
+    assert world.servers[0].methods.count("tools/list") == 2
+    with pytest.raises(UnknownTool):
+        await page(lists, name="add")
 
 
 async def test_a_list_of_a_server_that_is_down_is_said_to_be_old_and_a_call_brings_it_back(

@@ -59,6 +59,24 @@ def test_the_only_client_with_a_call_under_way_is_asked(world: World) -> None:
         was_not_asked(a, b)
 
 
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_that_is_added_meanwhile_is_listed_called_and_asks(world: World, era: str) -> None:
+    world.configure({"other": entry(world, era, ledger="other")})
+    with world.connect() as a:
+        hello(a, FORMS)
+        assert a.text("echo", {"text": "a"}, server="other") == "a"
+        world.configure({"other": entry(world, era, ledger="other"), "s": entry(world, era)})
+
+        assert a.ask("mcpd/reload")["added"] == ["s"]
+
+        listed = a.ask("mcpd/tools", {"limit": 100})["items"]
+        assert {"other", "s"} == {item["server"] for item in listed if item["name"] == "ask"}
+        call = ask(a, "Who?")
+        accept(a, question(a), "me")
+        assert text(a, call) == "Who? -> accept me"
+        assert len(started(world, "other")) == 1
+
+
 def test_with_two_clients_under_way_a_legacy_server_gets_a_cancel_and_nobody_is_asked(world: World) -> None:
     world.configure({"s": entry(world, "legacy")})
     with world.connect() as a, world.connect() as b:

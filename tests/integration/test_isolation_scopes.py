@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.chatty import calls, entry, hello, reached, received, started, where
+from tests.integration.chatty import calls, entry, hello, note, reached, received, silence, started, where
 from tests.integration.world import until
 
 if TYPE_CHECKING:
@@ -72,6 +72,18 @@ def test_the_project_of_a_command_is_the_one_that_it_runs_in(world: World) -> No
     assert [about["cwd"] for about in found] == [str(one), str(two)]
     # Whoever says what the others do by being there shares with them.
     assert [served(world, folder)["pid"] for folder in (one, two)] == [about["pid"] for about in found]
+    assert len(started(world)) == 2
+
+
+def test_an_explicit_start_is_for_the_project_of_who_asks(world: World) -> None:
+    world.configure({"s": entry(world, "legacy", **OWN)})
+    folders = [project(world, name) for name in ("one", "two")]
+    for folder in folders:
+        with world.connect() as wire:
+            row = hello(wire, project=folder).ask("mcpd/start", {"server": "s"})
+
+            assert (row["state"], row["project"]) == ("ready", str(folder))
+            assert (where(wire)["pid"], where(wire)["cwd"]) == (row["pid"], str(folder))
     assert len(started(world)) == 2
 
 
@@ -272,6 +284,45 @@ def test_a_call_and_another_project_in_one_breath_belong_to_their_own_projects(w
         assert a.wait(91)["error"]["code"] == 33
         assert "result" in a.wait(92)
         assert json.loads(a.wait(93)["result"]["content"][0]["text"])["cwd"] == str(two)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_what_all_share_stays_where_it_is_when_a_client_turns_to_another_project(world: World, era: str) -> None:
+    world.configure({"s": entry(world, era)})
+    with world.connect() as a:
+        before = where(hello(a, project=project(world, "one")))
+
+        hello(a, project=project(world, "two"))
+
+        assert where(a) == before
+        assert a.row("s")["pid"] == before["pid"]
+    assert started(world) == [before["pid"]]
+
+
+def test_another_project_takes_away_what_was_seen_in_the_one_before_and_nothing_else(world: World) -> None:
+    world.configure({"s": entry(world, "legacy", **OWN), "all": entry(world, "legacy", ledger="all")})
+    one, two = project(world, "one"), project(world, "two")
+    method = "notifications/tools/list_changed"
+    with world.connect() as a, world.connect() as b:
+        for wire in (a, b):
+            hello(wire, project=one)
+            for server in ("s", "all"):
+                wire.ask("mcpd/tools", {"server": server})
+        asked = len(received(world, "tools/list"))
+
+        hello(a, project=two)
+        for server in ("s", "all"):
+            b.text("change", {"n": 1}, server=server)
+
+        # What a has seen of the copy of its old project is of no use any more: it does not hear of it.
+        assert {note(b, method)["_meta"]["mcpd/server"] for _ in range(2)} == {"s", "all"}
+        assert note(a, method)["_meta"]["mcpd/server"] == "all"
+        silence(a)
+        assert a.notes == []
+        # What b has seen is still there, and was fetched again for the change alone.
+        total = b.ask("mcpd/tools", {"server": "s"})["total"]
+        assert len(received(world, "tools/list")) == 2 * asked  # a walk is as many requests as before
+        assert a.ask("mcpd/tools", {"server": "s"})["total"] == total - 1
 
 
 def test_the_same_project_again_changes_nothing(world: World) -> None:

@@ -14,6 +14,7 @@ from termios import TIOCSWINSZ
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
 # Makes the terminal the controlling one, so that Ctrl-C is a signal there.
@@ -30,9 +31,16 @@ class Terminal:
         arguments: of `mcpd`.
         stdout: where the standard output goes, if not to the terminal.
         columns: how wide the terminal is.
+        env: the environment of the command, if not this process's.
     """
 
-    def __init__(self, *arguments: str, stdout: int | None = None, columns: int = 80) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        stdout: int | None = None,
+        columns: int = 80,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._controller, terminal = pty.openpty()
         ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(
@@ -41,6 +49,7 @@ class Terminal:
             stdout=terminal if stdout is None else stdout,
             stderr=terminal,
             start_new_session=True,
+            env=None if env is None else dict(env),
         )
         os.close(terminal)
         self.shown = ""
@@ -63,6 +72,13 @@ class Terminal:
         while (found := self.shown.find(text, self._seen)) < 0:
             assert self._read(), f"{text!r} is not in {self.shown!r}"
         self._seen = found + len(text)
+
+    def shows_soon(self, text: str, seconds: float = 1.0) -> bool:
+        """Whether `text` is shown before nothing has come for so long."""
+        while text not in self.shown:
+            if not select.select([self._controller], [], [], seconds)[0] or not self._read():
+                return False
+        return True
 
     def type(self, text: str) -> None:
         """Press keys."""

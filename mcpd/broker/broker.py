@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator
+from functools import partial
 from typing import TypeVar
 
 import trio
@@ -14,6 +15,7 @@ from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.supervisor import Slot
 
+from .audience import Audience
 from .call import Call
 from .explaining import nearest
 from .keeping import Shelf
@@ -35,12 +37,13 @@ class Broker:
         upstreams: by name, in the order of the configuration.
         followers: get the name of a server and a line of its stderr.
         events: what has happened lately.
+        audience: who hears when lists have changed.
     """
 
     def __init__(self, config: Config, around: Surroundings, store: ResultStore, shelf: Shelf | None = None) -> None:
         self._around, self._store, self._shelf = around, store, shelf
         self.followers, self.events = around.followers, around.events
-        self.config = config
+        self.config, self.audience = config, Audience()
         self.upstreams: dict[str, Upstream] = {}
         self._leaving: set[Place] = set()
         self._paused: set[Hashable] = set()
@@ -51,7 +54,7 @@ class Broker:
     def _add(self, server: Server) -> None:
         if server.enabled and server.transport == "stdio":
             self.upstreams[server.name] = Upstream(
-                server, self._around, self._store, self._paused, self._bury_soon, self._shelf
+                server, self._around, self._store, self._paused, self._bury_soon, self._shelf, self.audience
             )
 
     @property
@@ -207,6 +210,7 @@ class Broker:
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""
         self._paused.discard(key)
+        self.audience.forget(key)
         for upstream in self.upstreams.values():
             upstream.forget(key)
 
@@ -231,23 +235,30 @@ class Broker:
         if config.unusable:
             return {"added": [], "removed": [], "changed": [], "problems": [str(one) for one in config.problems]}
         added, removed, changed = diff(self.config, config)
-        for name in (*removed, *changed):
-            if (upstream := self.upstreams.get(name)) is not None:
-                for place in list(upstream.places.values()):
-                    why = f"the entry of server '{name}' has changed"
-                    upstream.retire(place, Stopping(why, server=name, may_have_run=False))
         self.config, before = config, self.upstreams
         self.upstreams = {}
         for name, server in config.servers.items():
             if name in before and name not in changed:
                 self.upstreams[name] = before[name]
-                continue
-            self._add(server)
-            if name in before and name in self.upstreams:
-                self.upstreams[name].succeed(before[name])
+            else:
+                self._add(server)
+        for name in {**before, **self.upstreams}:
+            if before.get(name) is not self.upstreams.get(name):
+                self._around.mover.batch(partial(self._replace, name, before.get(name)))
         self.prewarm({*added, *changed})
         problems = [str(one) for one in config.problems]
         return {"added": list(added), "removed": list(removed), "changed": list(changed), "problems": problems}
+
+    def _replace(self, name: str, before: Upstream | None) -> None:
+        """Let clients go on with the upstream that has the name now, if there is one, and end the one before."""
+        self.audience.replaced(name, {} if before is None else before.revisions)
+        if before is None:
+            return
+        if (upstream := self.upstreams.get(name)) is not None:
+            upstream.succeed(before)
+        for place in list(before.places.values()):
+            why = f"the entry of server '{name}' has changed"
+            before.retire(place, Stopping(why, server=name, may_have_run=False))
 
     def _bury_soon(self, place: Place) -> None:
         """Keep a copy in sight that is not used any more, until nothing of it is left."""

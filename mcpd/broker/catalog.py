@@ -11,13 +11,12 @@ Spec: list_changed of 2024-11-05 … 2026-07-28; caching hints of 2026-07-28.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import trio
 
 from mcpd.config.model import Tools
 from mcpd.errors import CallTimeout, McpdError, ServerProtocol
-from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 from mcpd.timers import Timer, Timers
 from mcpd.upstream.supervisor import Slot
@@ -126,13 +125,23 @@ class Catalog:
         """Return what is at hand, fresh or not, without asking anybody."""
         return self._books[kind].listing
 
-    # -- what the server says --------------------------------------------------------------------
+    @property
+    def revisions(self) -> dict[str, int]:
+        """The latest revision of the tools, of the prompts, and of resources and templates together."""
+        found = dict.fromkeys(_CAPABILITIES, 0)
+        for kind, book in self._books.items():
+            capability = KINDS[kind].capability
+            found[capability] = max(found[capability], book.revision)
+        return found
 
-    def on_notification(self, message: Message) -> None:
-        """Take what a server notifies. Whether it had declared to do so does not matter."""
-        for capability in _CAPABILITIES:
-            if message.method == f"notifications/{capability}/list_changed":
-                self.list_changed(capability)
+    def go_on_from(self, revisions: Mapping[str, int]) -> None:
+        """Let no list have a lower revision than these: clients were told of them."""
+        for kind, book in self._books.items():
+            book.revision = max(book.revision, revisions[KINDS[kind].capability])
+            if book.listing is not None:
+                book.listing.revision = book.revision
+
+    # -- what the server says --------------------------------------------------------------------
 
     def list_changed(self, capability: str) -> None:
         """Note that the server has changed its tools, prompts, or resources, which means the templates, too."""
@@ -329,7 +338,7 @@ class Catalog:
         book = self._books[kind]
         kept = await self._keeping.recall(kind)
         if kept is not None:
-            book.revision = max(book.revision, kept.revision)
+            kept.revision = book.revision = max(book.revision, kept.revision)
             if book.listing is None:
                 book.listing = kept
         return book.listing

@@ -70,6 +70,7 @@ class Interests:
             (which means the templates, too).
         sole_requester: returns the only client with a request in flight that carries a log level, if
             there is exactly one.
+        hearers: returns who is to hear that the "tools", "prompts" or "resources" have changed.
     """
 
     def __init__(
@@ -80,11 +81,12 @@ class Interests:
         *,
         list_changed: Callable[[str], None],
         sole_requester: Callable[[], Client | None],
+        hearers: Callable[[str], Iterable[Client]],
     ) -> None:
         server, counts = slot.server, slot.dropped
         self._slot, self._mover, self._counts = slot, mover, counts
         self._session: Session | None = None
-        self._lists = ListChanges(server, timers, counts, list_changed)
+        self._lists = ListChanges(server, timers, counts, list_changed, hearers)
         self._resources = Subscriptions(server, timers, counts, slot.wake)
         self._levels = levels = Levels(server, timers, counts, slot.wake, sole_requester)
 
@@ -148,15 +150,10 @@ class Interests:
         """Return the level that a client's requests to a modern server are to carry."""
         return self._levels.level_of(key)
 
-    def listed(self, client: Client, kind: str) -> None:
-        """Note that a client has asked for a list: it will hear when that has changed."""
-        self._lists.listed(client, kind)
-
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""
         self._resources.forget(key)
         self._levels.forget(key)
-        self._lists.forget(key)
 
     # -- what the catalog wants ------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ Spec: list_changed of 2024-11-05 … 2025-11-25; 2026-07-28 basic/patterns/subsc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec import Raw
@@ -19,6 +19,7 @@ from mcpd.protocol.session import Session
 from mcpd.timers import Timer, Timers
 
 from .asked import Client, Run
+from .audience import notice
 from .listening import Listen, Listening
 
 # Our word for a list -> the kind that the protocol tells of.
@@ -38,15 +39,20 @@ class ListChanges:
         counts: where refusals are counted.
         list_changed: told of each change that the server notifies: tools, prompts, or resources (which
             means the templates, too).
+        hearers: returns the clients that are to hear of a change of one of those.
     """
 
     def __init__(
-        self, server: Server, timers: Timers, counts: Counter[str], list_changed: Callable[[str], None]
+        self,
+        server: Server,
+        timers: Timers,
+        counts: Counter[str],
+        list_changed: Callable[[str], None],
+        hearers: Callable[[str], Iterable[Client]],
     ) -> None:
-        self._server, self._timers, self._list_changed = server, timers, list_changed
+        self._server, self._timers, self._list_changed, self._hearers = server, timers, list_changed, hearers
         self._cared = set[str]()
         self._session: Session | None = None
-        self._clients: dict[str, dict[Hashable, Client]] = {}
         self._told: dict[str, int] = {}
         self._together: Timer | None = None
         self._revision = 0
@@ -120,16 +126,6 @@ class ListChanges:
 
     # -- what clients hear -----------------------------------------------------------------------
 
-    def listed(self, client: Client, kind: str) -> None:
-        """Note that a client has asked for a list: it will hear of its changes."""
-        self._clients.setdefault(KINDS[kind], {})[client.key] = client
-        self.hear((kind,))
-
-    def forget(self, key: Hashable) -> None:
-        """Forget a client that has left."""
-        for clients in self._clients.values():
-            clients.pop(key, None)
-
     def changed(self, kind: str, revision: int) -> None:
         """Tell those who have asked for a list that there is a new one."""
         if self._told.get(kind) == revision:
@@ -147,6 +143,6 @@ class ListChanges:
         self._send("resources", self._revision)
 
     def _send(self, kind: str, revision: int) -> None:
-        params = msgspec.json.encode({"_meta": {"mcpd/server": self._server.name, "mcpd/revision": revision}})
-        for client in list(self._clients.get(kind, {}).values()):
-            client.notified(f"notifications/{kind}/list_changed", params)
+        method, params = notice(self._server.name, kind, revision)
+        for client in self._hearers(kind):
+            client.notified(method, params)

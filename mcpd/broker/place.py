@@ -28,6 +28,7 @@ from .call import Call
 from .catalog import Catalog, Listing, is_harmless, matches
 from .explaining import Explaining
 from .ghosts import Ghosts
+from .home import Home
 from .interests import Interests
 from .keeping import Shelf, identity_of
 from .limits import Admission
@@ -40,20 +41,6 @@ from .scopes import Scope
 
 # A queue that is full empties at the pace of the upstream.
 OVERLOADED_RETRY_SECONDS = 1.0
-
-
-class Home:
-    """Who decides who shares a copy; this one lets everybody in."""
-
-    def learn(self, place: Place, era: str) -> None:
-        """Take note of what a copy speaks."""
-
-    def sort_out(self, place: Place) -> None:
-        """Send calls that do not belong to a copy where they do; nothing has been sent to it yet."""
-
-    def level_of(self, client: Client) -> str | None:
-        """Return from which level on a client wants to hear the log."""
-        return client.log_level
 
 
 class Place(Observer):
@@ -88,6 +75,7 @@ class Place(Observer):
         self.interests = Interests(
             self.slot, around.timers, around.mover,
             list_changed=self.catalog.list_changed, sole_requester=self._sole_requester,
+            hearers=lambda capability: self.home.hearers(self, capability),
         )  # fmt: skip
         self.leveled = self.interests.leveled
         self.catalog.on_change = self._on_change

@@ -6,7 +6,7 @@ it wait at one place; when the session is agreed, whoever does not belong there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 from mcpd.config.model import Server
 from mcpd.errors import McpdError, Stopping
@@ -14,10 +14,12 @@ from mcpd.upstream.around import Surroundings
 from mcpd.upstream.channel import Exchange
 from mcpd.upstream.eras import known_era
 
+from .audience import Audience
 from .call import Call
+from .home import Home
 from .keeping import Shelf
 from .parties import Client, Guest
-from .place import Home, Place
+from .place import Place
 from .results import ResultStore
 from .scopes import NOBODY, UNDECIDED, Scope, Seeker, follows_project, kind_of, names_project, scope_of
 
@@ -44,9 +46,10 @@ class Upstream(Home):
         paused: Collection[Hashable],
         leave: Callable[[Place], None],
         shelf: Shelf | None,
+        audience: Audience,
     ) -> None:
         self.server, self._around, self._store, self._paused, self._leave = server, around, store, paused, leave
-        self._shelf = shelf
+        self._shelf, self._audience = shelf, audience
         self.places: dict[Scope, Place] = {}
         self._kind = kind_of(server, known_era(around.eras, server))
         self._turns = 0
@@ -77,6 +80,7 @@ class Upstream(Home):
             project = None
         place = Place(self.server, scope, project, self._around, self._store, self._paused, self._shelf)
         place.home = self
+        place.catalog.go_on_from(self._audience.told(self.server.name))
         self.places[scope] = place
         self._prune()
         return place
@@ -188,6 +192,24 @@ class Upstream(Home):
         found = self._levels.get(client.key)
         return client.log_level if found is None else found[1]
 
+    # -- what clients hear -----------------------------------------------------------------------
+
+    def hearers(self, place: Place, capability: str) -> Sequence[Guest]:
+        """Return who is to hear that the lists of a copy have changed: whoever has asked for them and shares it."""
+        if self.places.get(place.scope) is not place:
+            return ()
+        guests = self._audience.of(self.server.name, capability)
+        return [guest for guest in guests if self._belongs(guest, place)]
+
+    @property
+    def revisions(self) -> dict[str, int]:
+        """The latest revision of the tools, prompts and resources of any copy."""
+        found: dict[str, int] = {}
+        for place in self.places.values():
+            for capability, revision in place.catalog.revisions.items():
+                found[capability] = max(found.get(capability, 0), revision)
+        return found
+
     def succeed(self, before: Upstream) -> None:
         """Go on for one of the same name whose entry was another one."""
         for client, level in before._levels.values():
@@ -215,6 +237,8 @@ class Upstream(Home):
                 self.retire(place, Stopping(f"the client of server '{place.name}' has turned away", server=place.name))
         if client.key in self._levels:
             self.level(*self._levels[client.key])
+        if self._kind != "user":
+            self._audience.turn(client.key, self.server.name)
 
     def _prune(self) -> None:
         """Forget places of projects that nobody uses and that have stopped, but for the last ones."""

@@ -79,10 +79,21 @@ class Lists:
         """Return a list of a server's copy, and let the client hear of its changes."""
 
         async def listing(place: Place) -> tuple[Listing, bool]:
-            place.interests.listed(guest, kind)
-            return await place.catalog.listing(kind, fresh=fresh)
+            found: tuple[Listing, bool] | McpdError
+            try:
+                found = await place.catalog.listing(kind, fresh=fresh)
+            except McpdError as problem:
+                found = problem
+            await self._note(guest, server, kind)  # with a list or without: it will hear of the next one
+            if isinstance(found, McpdError):
+                raise found
+            return found
 
         return await self._broker.at(server, guest, listing)
+
+    async def _note(self, guest: Guest, server: str | None, kind: str) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()  # who has left meanwhile must not be noted
+        self._broker.audience.listed(guest, server, kind)
 
     def _one(self, kind: str, server: str | None, name: str, items: list[Item]) -> Item:
         for item in items:
@@ -104,6 +115,7 @@ class Lists:
         """
         if server is not None:
             return _joined([(server, await self._listing(kind, server, guest, fresh))], [])
+        await self._note(guest, None, kind)
         names = list(self._broker.upstreams)
         answers: dict[str, tuple[Listing, bool]] = {}
         problems: dict[str, McpdError] = {}

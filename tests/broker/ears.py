@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from mcpd.broker.asked import SUBSCRIPTION_ID, Outcome
+from mcpd.broker.audience import Audience
 from mcpd.broker.interests import Interests
 from mcpd.protocol.jsonrpc import Message
 from mcpd.upstream.incarnation import Incarnation
@@ -100,12 +101,14 @@ class Ears:
 
     Attributes:
         lists: the lists that the catalog was told have changed.
+        audience: who hears of lists.
         sole: the only client with a request in flight that carries a level.
     """
 
     def __init__(self, world: World, *scripts: Script | Exception, **settings: Any) -> None:
         self.world, self.lists = world, list[str]()
         self.sole: Ear | None = None
+        self.audience = Audience()
         world.scripts = list(scripts)
         self.slot = Slot(server(**settings), world.around)
         self.interests = Interests(
@@ -114,6 +117,7 @@ class Ears:
             world.mover,
             list_changed=self.lists.append,
             sole_requester=lambda: self.sole,
+            hearers=lambda capability: self.audience.of("fake", capability),
         )
         self.slot.observer = Hearing(self.interests, self.slot)
 

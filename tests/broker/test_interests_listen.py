@@ -54,7 +54,7 @@ async def test_nothing_is_listened_for_until_somebody_cares(world: World, autoju
     assert [ears.interests.hears_changes(kind) for kind in ("tools", "templates", "prompts")] == [True, True, False]
 
     ears.interests.hear_lists(["tools"])
-    ears.interests.listed(Ear("a"), "resources")
+    ears.interests.hear_lists(["resources"])
     await wait_all_tasks_blocked()
     assert len(ears.listens) == 1
 
@@ -63,7 +63,7 @@ async def test_a_client_that_asks_for_another_list_widens_the_listen(world: Worl
     ears = await started(world)
     ears.interests.hear_lists(["tools"])
     await wait_all_tasks_blocked()
-    ears.interests.listed(Ear("a"), "prompts")
+    ears.interests.hear_lists(["prompts"])
     await wait_all_tasks_blocked()
 
     first, second = ears.listen_ids

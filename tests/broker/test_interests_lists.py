@@ -30,12 +30,12 @@ async def test_the_catalog_is_told_what_a_legacy_server_has_changed_declared_or_
 
 async def test_who_has_asked_for_a_list_is_told_once_of_each_new_one(world: World, autojump_clock: MockClock) -> None:
     ears, a, b, c = Ears(world, legacy()), Ear("a"), Ear("b"), Ear("c")
-    ears.interests.listed(a, "tools")
-    ears.interests.listed(a, "tools")
-    ears.interests.listed(b, "tools")
-    ears.interests.listed(c, "prompts")
+    ears.audience.listed(a, "fake", "tools")  # type: ignore[arg-type]  # it only hears
+    ears.audience.listed(a, "fake", "tools")  # type: ignore[arg-type]  # it only hears
+    ears.audience.listed(b, "fake", "tools")  # type: ignore[arg-type]  # it only hears
+    ears.audience.listed(c, "fake", "prompts")  # type: ignore[arg-type]  # it only hears
     ears.interests.changed("tools", 7)
-    ears.interests.forget("b")
+    ears.audience.forget("b")
     ears.interests.changed("tools", 8)
 
     told = [
@@ -49,8 +49,8 @@ async def test_resources_and_templates_that_change_together_are_one_notification
     world: World, autojump_clock: MockClock
 ) -> None:
     ears, a, b = Ears(world, legacy()), Ear("a"), Ear("b")
-    ears.interests.listed(a, "resources")
-    ears.interests.listed(b, "templates")
+    ears.audience.listed(a, "fake", "resources")  # type: ignore[arg-type]  # it only hears
+    ears.audience.listed(b, "fake", "templates")  # type: ignore[arg-type]  # it only hears
     ears.interests.changed("resources", 3)
     ears.interests.changed("templates", 4)
     await trio.sleep(1)

@@ -35,13 +35,14 @@ class Shelf:
         return Listing(items=walk.items, revision=1), False
 
 
-PLACE = SimpleNamespace(interests=SimpleNamespace(listed=lambda guest, kind: None), server=SimpleNamespace(name="files"), catalog=Shelf())
+PLACE = SimpleNamespace(server=SimpleNamespace(name="files"), catalog=Shelf())
 
 
 class OneServer:
     """A broker with one server."""
 
     upstreams = places = {"files": PLACE}  # noqa: RUF012
+    audience = SimpleNamespace(listed=lambda guest, server, kind: None)
 
     async def at(self, name: str, guest: Any, work: Any) -> Any:
         return await work(self.places[name])

@@ -13,7 +13,6 @@ from mcpd.config.diff import diff
 from mcpd.config.model import Config, Problem, Server
 from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping, UnknownServer
 from mcpd.upstream.around import Surroundings
-from mcpd.upstream.supervisor import Slot
 
 from .audience import Audience
 from .call import Call
@@ -223,7 +222,7 @@ class Broker:
         """Start what is to be ready before it is asked for, or only these; failures show in the status only."""
         for name, upstream in self.upstreams.items():
             if upstream.server.prewarm and (names is None or name in names):
-                self._around.nursery.start_soon(_quietly, upstream.main().slot)
+                self._around.nursery.start_soon(upstream.main().run)
 
     def reload(self, config: Config) -> dict[str, list[str]]:
         """Put another configuration in force; upstreams that did not change are left alone.
@@ -287,13 +286,6 @@ class Broker:
         """End all processes now."""
         for place in (*self.places, *self._leaving):
             place.slot.kill()
-
-
-async def _quietly(slot: Slot) -> None:
-    try:
-        await slot.ready()
-    except McpdError:
-        return
 
 
 def _no_remotes(config: Config, name: str) -> Misconfigured:

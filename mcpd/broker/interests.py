@@ -134,6 +134,16 @@ class Interests:
         """Let a client hear of a resource no more. Idempotent."""
         self._resources.unsubscribe(client.key, uri)
 
+    def leave(self, key: Hashable) -> list[str]:
+        """Forget the subscriptions of a client that goes to another copy, and return what it takes along."""
+        uris = self._resources.of(key)
+        self._resources.forget(key)
+        return uris
+
+    def take_over(self, client: Client, uris: list[str]) -> None:
+        """Let a client hear of resources that it heard of from another copy, as soon as this one runs."""
+        self._resources.take_over(client, uris)
+
     def level(self, client: Client, level: str | None) -> None:
         """Let a client hear log messages of this level and above, or none.
 

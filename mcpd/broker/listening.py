@@ -151,6 +151,10 @@ class Listening:
     def _usable(self) -> bool:
         return self._one is not None and not self._one.stopping
 
+    def miss(self, keys: frozenset[str]) -> None:
+        """Note that what happens to these until they are listened for nobody hears."""
+        self._missed |= keys
+
     def look(self) -> None:
         """Open, replace or close as what is wanted asks for, unless that is under way. Idempotent."""
         if self._next is not None or self._timer is not None or not self._usable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from pathlib import PurePath
@@ -121,6 +122,11 @@ class Place(Observer):
         self.slot.close(problem, drain_seconds)
         for call in list(self.asking):
             call.end(problem)
+
+    async def run(self) -> None:
+        """Start it where nobody waits for that; a failure shows in the status only."""
+        with contextlib.suppress(McpdError):
+            await self.slot.ready()
 
     def move(self, project: str | None) -> None:
         """Let its next incarnation work in another project's folder."""

@@ -60,6 +60,10 @@ class PerUri:
         """The uris that the server tells of now."""
         return frozenset(self._on)
 
+    def miss(self, uri: str) -> None:
+        """Note that what happens to a uri until it is agreed on nobody hears."""
+        self._missed.add(uri)
+
     def begin(self, one: Run | None) -> None:
         """Go on with another incarnation, or with none: nothing is agreed with it yet."""
         self._missed |= self._on
@@ -146,17 +150,41 @@ class Subscriptions:
             raise self._not_offered()
         if not 0 < len(uri) <= MAX_URI_BYTES:
             raise BadRequest(f"a uri has 1 to {MAX_URI_BYTES} characters", server=self._server.name)
-        own = self._of.setdefault(client.key, set())
+        own = self._of.get(client.key, ())
         if len(own) >= MAX_URIS and uri not in own:
             why = f"this client has subscribed to {MAX_URIS} resources of server '{self._server.name}' already"
             raise Overloaded(why, server=self._server.name)
-        own.add(uri)
-        entry = self._table.setdefault(uri, _Wanted())
-        entry.clients[client.key] = client
-        outcome = Outcome(self._wake)
+        entry, outcome = self._want(client, uri), Outcome(self._wake)
         entry.waiting.append((client.key, outcome))
         self._look((uri,))
         return outcome
+
+    def _want(self, client: Client, uri: str) -> _Wanted:
+        self._of.setdefault(client.key, set()).add(uri)
+        entry = self._table.setdefault(uri, _Wanted())
+        entry.clients[client.key] = client
+        return entry
+
+    def of(self, key: Hashable) -> list[str]:
+        """Return what a client hears of, or is to hear of when the server has said nothing against it.
+
+        What it waits for is not among that: whoever waits asks again where it has to.
+        """
+        uris = sorted(self._of.get(key, ()))
+        return [uri for uri in uris if all(waiting != key for waiting, _ in self._table[uri].waiting)]
+
+    def take_over(self, client: Client, uris: Iterable[str]) -> None:
+        """Let a client hear of what it heard of from another copy; it is told that it may have changed meanwhile."""
+        if self._offered is False:
+            return
+        for uri in uris:
+            self._want(client, uri)
+            if uri in self._per_uri.heard | self.listening.heard:
+                client.notified(UPDATED, self._may_have_changed(uri))
+            else:
+                self._per_uri.miss(uri)
+                self.listening.miss(frozenset((uri,)))
+        self._look(uris)
 
     def unsubscribe(self, key: Hashable, uri: str) -> None:
         """Let a client hear of a resource no more. Idempotent."""
@@ -275,8 +303,11 @@ class Subscriptions:
 
     def tell(self, key: str, params: bytes | None) -> None:
         """Tell of an update that has waited."""
-        body = params or msgspec.json.encode({"uri": key})
-        self._pass_on(key, marked(body, self._server.name, tagged=True))
+        told = self._may_have_changed(key) if params is None else marked(params, self._server.name, tagged=True)
+        self._pass_on(key, told)
+
+    def _may_have_changed(self, uri: str) -> bytes:
+        return marked(msgspec.json.encode({"uri": uri}), self._server.name)
 
     def missed(self, keys: frozenset[str]) -> None:
         """Tell that these may have changed."""

@@ -214,6 +214,20 @@ class Upstream(Home):
         """Go on for one of the same name whose entry was another one."""
         for client, level in before._levels.values():
             self.level(client, level)
+        for place in list(before.places.values()):
+            for guest in place.present:
+                self._take_over(guest, place)
+
+    def _take_over(self, guest: Guest, before: Place) -> None:
+        """Let a client hear of its resources from the copy that is its own now, which runs for that if the other did."""
+        if not (uris := before.interests.leave(guest.key)):
+            return
+        place = self.place_for(guest.seeker)
+        place.meet(guest)
+        place.interests.take_over(guest, uris)
+        if not before.is_stopped:
+            self._around.mover.leave = True
+            self._around.nursery.start_soon(place.run)
 
     # -- the end of places -----------------------------------------------------------------------
 
@@ -242,6 +256,6 @@ class Upstream(Home):
 
     def _prune(self) -> None:
         """Forget places of projects that nobody uses and that have stopped, but for the last ones."""
-        idle = [one for one in self.places.values() if one.is_stopped and not one.clients]
+        idle = [one for one in self.places.values() if one.is_stopped and not one.clients and not one.is_wanted]
         for place in idle[:-MAX_STOPPED]:
             self.retire(place, Stopping(f"server '{place.name}' is not in use", server=place.name))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 from trio.testing import MockClock
 
+from mcpd.broker.place import Place
+from mcpd.config.model import Config
 from tests.broker.desk import Client, Desk
 from tests.broker.ears import legacy, modern
-from tests.upstream.fakes import Script, World
+from tests.upstream.fakes import FakeServer, Script, World, server
 
 UPDATED = "notifications/resources/updated"
 
@@ -67,3 +71,94 @@ async def test_without_subscribers_what_is_lost_stays_away(world: World, autojum
     await trio.sleep(60)
 
     assert (world.spawns, desk.slot.state.value) == (1, "stopped")
+
+
+# -- when another copy is theirs -----------------------------------------------------------------------
+
+
+def changed(desk: Desk, **settings: Any) -> None:
+    """Put another entry in force."""
+    config = Config(path="config.toml", servers={"fake": server(**settings)})
+    desk.world.mover.batch(lambda: desk.broker.reload(config))
+
+
+async def subscribe(client: Client, desk: Desk, uri: str = "x:y") -> None:
+    """Subscribe as the socket's clients do."""
+
+    async def subscribed(place: Place) -> None:
+        await place.interests.subscribed(client, uri)
+
+    await desk.broker.at("fake", client, subscribed)
+
+
+def asked_for(one: FakeServer) -> list[str]:
+    """Return the uris that a server is to tell of, by all that it got."""
+    listens = [params["notifications"].get("resourceSubscriptions", []) for params in one.got("subscriptions/listen")]
+    return [params["uri"] for params in one.got("resources/subscribe")] + [uri for uris in listens for uri in uris]
+
+
+@pytest.mark.parametrize("script", [legacy(), modern()])
+async def test_when_the_entry_changes_the_new_copy_starts_for_the_subscribers_and_tells_them(
+    world: World, autojump_clock: MockClock, script: Script
+) -> None:
+    desk = Desk(world, script, scope="user")
+    client = desk.client()
+    await subscribe(client, desk)
+
+    changed(desk, scope="user", env={"NEW": "1"})
+    await trio.sleep(60)
+
+    assert [(one.ended, asked_for(one)) for one in world.servers] == [(True, ["x:y"]), (False, ["x:y"])]
+    assert updates(client) == ["x:y"]
+
+
+async def test_who_unsubscribes_after_the_entry_has_changed_hears_nothing(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, legacy(), scope="user")
+    client = desk.client()
+    await subscribe(client, desk)
+
+    changed(desk, scope="user", env={"NEW": "1"})
+    desk.broker.resolve("fake", client.seeker).interests.unsubscribe(client, "x:y")
+    await trio.sleep(60)
+
+    assert (asked_for(world.servers[1]), updates(client)) == ([], [])
+
+
+async def test_a_subscription_that_waits_while_the_entry_changes_is_agreed_with_the_new_copy(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, {**legacy(), "resources/subscribe": None}, legacy(), scope="user")
+    client = desk.client()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(subscribe, client, desk)
+        await trio.sleep(1)
+        changed(desk, scope="user", env={"NEW": "1"})
+
+    assert asked_for(world.servers[1]) == ["x:y"]
+    assert updates(client) == []
+
+
+async def test_a_copy_that_was_stopped_is_not_started_by_a_new_entry(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, legacy(), scope="user")
+    client = desk.client()
+    await subscribe(client, desk)
+    await desk.slot.stop()
+
+    changed(desk, scope="user", env={"NEW": "1"})
+    await trio.sleep(60)
+    spawns = world.spawns
+    await client.outcome(client.call())
+
+    assert (spawns, asked_for(world.servers[1]), updates(client)) == (1, ["x:y"], ["x:y"])
+
+
+async def test_subscriptions_end_with_the_server_that_is_removed(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, legacy(), scope="user")
+    client = desk.client()
+    await subscribe(client, desk)
+
+    desk.broker.reload(Config(path="config.toml"))
+    await trio.sleep(60)
+
+    assert ([one.ended for one in world.servers], updates(client)) == ([True], [])

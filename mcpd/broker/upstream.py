@@ -6,7 +6,7 @@ it wait at one place; when the session is agreed, whoever does not belong there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from mcpd.config.model import Server
 from mcpd.errors import McpdError, Stopping
@@ -97,11 +97,17 @@ class Upstream(Home):
 
     def learn(self, place: Place, era: str) -> None:
         """Take note of what a copy speaks, and let it be shared by whom that allows."""
-        kind = kind_of(self.server, era)
-        if kind != self._kind:
+        kind, before, places = kind_of(self.server, era), self._kind, self.places.copy()
+        if kind != before:
             # An upstream that speaks now this, now that, is not shared by all.
             self._turns += 1
             self._kind = kind if self._turns <= MAX_TURNS else "project"
+        self._settle(place)
+        if before not in (self._kind, "auto"):
+            self._tell_of_others(before, places)
+
+    def _settle(self, place: Place) -> None:
+        """Let a copy be where it belongs, if there is room for it."""
         wanted = self._wanted(place)
         if wanted not in self.places and self.places.get(place.scope) is place and not self._is_in_the_way(place, wanted):
             del self.places[place.scope]
@@ -121,6 +127,10 @@ class Upstream(Home):
         """Send calls that do not belong to a copy where they do; a copy that is nobody's ends."""
         if self.places.get(place.scope) is not place:
             return
+        for each in list(self.places.values()):  # what one of them speaks may have changed whose the others are
+            for guest in each.present:
+                if not self._belongs(guest, each):
+                    self._take_over(guest, each)
         if self._wanted(place) == place.scope:
             self._send_away(place, lambda call: not self._belongs(call.client, place))
             for guest in place.present:
@@ -200,6 +210,18 @@ class Upstream(Home):
             return ()
         guests = self._audience.of(self.server.name, capability)
         return [guest for guest in guests if self._belongs(guest, place)]
+
+    def _tell_of_others(self, before: str, places: Mapping[Scope, Place]) -> None:
+        """Tell those who have another copy now than when it was shared as before that its lists are others."""
+
+        def concerns(guest: Guest) -> bool:
+            now = self.places.get(scope_of(self._kind, guest.seeker))
+            return places.get(scope_of(before, guest.seeker)) is not now
+
+        name = self.server.name
+        self._audience.replaced(name, self.revisions, concerns)
+        for place in self.places.values():
+            place.catalog.go_on_from(self._audience.told(name))
 
     @property
     def revisions(self) -> dict[str, int]:

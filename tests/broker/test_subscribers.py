@@ -162,3 +162,46 @@ async def test_subscriptions_end_with_the_server_that_is_removed(world: World, a
     await trio.sleep(60)
 
     assert ([one.ended for one in world.servers], updates(client)) == ([True], [])
+
+
+# A server that was modern, and shared by all, is legacy when it starts again; and the other way round.
+FLIPS = {"modern": (modern(), legacy()), "legacy": (legacy(), modern())}
+
+
+@pytest.mark.parametrize("era", FLIPS)
+async def test_when_a_server_turns_out_to_be_of_another_era_subscribers_go_to_the_copy_that_is_theirs(
+    world: World, autojump_clock: MockClock, era: str
+) -> None:
+    desk = Desk(world, FLIPS[era][0])
+    clients = [desk.client(name, f"/{name}") for name in ("one", "two")]
+    for client in clients:
+        await subscribe(client, desk)
+
+    world.scripts = [FLIPS[era][1]]
+    for one in list(world.servers):
+        one.die()
+    await trio.sleep(120)
+
+    assert [updates(client)[:1] for client in clients] == [["x:y"], ["x:y"]]
+    hearing = sorted((one.cwd, *set(uris)) for one in world.servers if not one.ended and (uris := asked_for(one)))
+    assert hearing == ([("/", "x:y")] if era == "legacy" else [("/one", "x:y"), ("/two", "x:y")])
+    places = [desk.broker.resolve("fake", client.seeker) for client in clients]
+    for place, client in zip(places, clients, strict=True):
+        assert (place.slot.state.value, place.interests.leave(client.key)) == ("ready", ["x:y"])
+
+
+async def test_subscribers_that_wait_for_a_new_entry_to_show_its_era_each_get_their_own(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, legacy(), scope="user")
+    clients = [desk.client(name, f"/{name}") for name in ("one", "two")]
+    for client in clients:
+        await subscribe(client, desk)
+
+    world.memory.eras.clear()
+    changed(desk)
+    await trio.sleep(60)
+
+    hearing = sorted((one.cwd, *asked_for(one)) for one in world.servers if not one.ended)
+    assert hearing == [("/one", "x:y"), ("/two", "x:y")]
+    assert [updates(client) for client in clients] == [["x:y"], ["x:y"]]

@@ -12,7 +12,7 @@ from mcpd.broker.scopes import Seeker
 from mcpd.config.model import Config, Tools
 from mcpd.downstream.lists import ListParams, Lists
 from tests.broker.desk import Client
-from tests.broker.ears import legacy
+from tests.broker.ears import legacy, modern
 from tests.downstream.hall import Hall
 from tests.upstream.fakes import Script
 
@@ -149,3 +149,54 @@ async def test_who_turns_to_another_project_hears_of_that_ones_copy_only_if_he_a
     await trio.sleep(60)
 
     assert (heard(named), heard(all_)) == ([], ["one tools"])
+
+
+@pytest.mark.parametrize("eras", [(modern(), legacy()), (legacy(), modern())])
+async def test_who_is_another_copys_when_a_server_speaks_another_era_is_told_so(
+    nursery: trio.Nursery, autojump_clock: MockClock, eras: tuple[Script, Script]
+) -> None:
+    hall = Hall(nursery, {"one": {**LISTS, **eras[0]}})
+    clients = [client(hall, name, f"/{name}") for name in ("a", "b")]
+    for one in clients:
+        await listed(hall, one)
+    await hall.broker.resolve("one", clients[0].seeker).slot.stop()
+    before = [heard(one) for one in clients]
+
+    hall.by_name["one"] = {**LISTS, **eras[1]}
+    await hall.broker.resolve("one", clients[0].seeker).run()
+    await trio.sleep(60)
+
+    assert before == [[], []]
+    assert [heard(one) for one in clients] == [["one tools"], ["one tools"]]
+    for one in clients:
+        assert await listed(hall, one) >= told(one) > 1
+
+
+async def test_whose_copy_stays_the_same_whatever_it_speaks_is_told_nothing(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    hall = Hall(nursery, {"one": {**LISTS, **modern()}}, cwd="/srv")
+    own = client(hall, "a")
+    await listed(hall, own)
+    await hall.place("one").slot.stop()
+
+    hall.by_name["one"] = LISTS
+    await hall.place("one").slot.ready()
+    await trio.sleep(60)
+
+    assert heard(own) == []
+
+
+async def test_who_is_still_waiting_for_his_first_list_is_told_nothing(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    hall = Hall(nursery, {"one": LISTS})
+    hall.memory.eras["one"] = "modern"
+    hall.broker.reload(hall.config())
+    hall.broker.reload(hall.config("one"))
+    own = client(hall, "a", "/a")
+
+    await listed(hall, own)
+    await trio.sleep(60)
+
+    assert heard(own) == []

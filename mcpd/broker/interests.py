@@ -117,6 +117,7 @@ class Interests:
             McpdError: It offers no subscriptions, it refused, it could not be started, it did not answer.
         """
         await self._slot.ready()
+        await trio.lowlevel.checkpoint_if_cancelled()  # from here on a wish that is given up has to be taken back
         server, found = self._slot.server, list[Outcome]()
         self._mover.batch(lambda: found.append(self.subscribe(client, uri)))
         seconds = server.timeout.call_seconds

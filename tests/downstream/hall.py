@@ -84,6 +84,9 @@ class Line:
     def notified(self, method: str, params: bytes) -> None:
         """A list has changed; nothing of this client's concern."""
 
+    def wake(self) -> None:
+        """A task has to run."""
+
     async def result(self) -> Any:
         """Do the work that was started, and return its result."""
         assert self._work is not None

@@ -278,6 +278,22 @@ def test_subscriptions_to_one_uri_begin_and_end_one_by_one(world: World, era: st
 
 
 @pytest.mark.parametrize("era", ERAS)
+def test_who_unsubscribes_while_the_server_starts_is_not_subscribed_when_it_runs(world: World, era: str) -> None:
+    world.configure({"s": entry(world, era)})
+    subscription = {"server": "s", "uri": SAME}
+    with world.connect() as a, world.connect() as b:
+        wishes = [a.send(f"mcpd/{word}", subscription) for word in ("subscribe", "unsubscribe")]
+        assert [a.wait(wish)["result"] for wish in wishes] == [{}, {}]
+
+        assert b.ask("mcpd/subscribe", subscription) == {}
+        b.text("update", {"uri": SAME}, server="s")
+        note(b, "notifications/resources/updated")
+
+        silence(a)
+        assert a.notes == []
+
+
+@pytest.mark.parametrize("era", ERAS)
 def test_who_has_asked_for_a_list_is_told_that_it_has_changed(world: World, era: str) -> None:
     world.configure({"s": entry(world, era), "other": entry(world, era, ledger="other")})
     with world.connect() as a, world.connect() as b, world.connect() as every, world.connect() as none:

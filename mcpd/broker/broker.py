@@ -219,9 +219,12 @@ class Broker:
             upstream.turn(client)
 
     def prewarm(self, names: Collection[str] | None = None) -> None:
-        """Start what is to be ready before it is asked for, or only these; failures show in the status only."""
+        """Start what is to be ready before it is asked for, or only these; failures show in the status only.
+
+        What each client has for itself is nobody's before there is a client.
+        """
         for name, upstream in self.upstreams.items():
-            if upstream.server.prewarm and (names is None or name in names):
+            if upstream.server.prewarm and upstream.kind != "client" and (names is None or name in names):
                 self._around.nursery.start_soon(upstream.main().run)
 
     def reload(self, config: Config) -> dict[str, list[str]]:

@@ -126,6 +126,9 @@ class _Reading:
             values["enabled"] = self._enabled(entry, values, path)
             _check_kind(entry, values)
             self._check_command(values, path)
+            if values.get("prewarm") and values.get("scope") == "client":
+                nobodys = 'has no effect beside scope = "client": each client has a copy of its own'
+                self.report(f"{path}.prewarm", nobodys, warning=True)
         except Wrong as wrong:
             self.report(path + wrong.at, wrong.message, wrong.hint)
         server = None if name in self.wrong else Server(name=name, **values)

@@ -273,3 +273,15 @@ async def test_places_of_projects_that_nobody_uses_are_not_kept_for_ever(world: 
         await place.slot.stop()
 
     assert len(desk.upstream.places) < 50
+
+
+@pytest.mark.parametrize(("scope", "spawns"), [("client", 0), ("project", 1), ("user", 1)])
+async def test_a_copy_that_would_be_nobodys_is_not_started_ahead(
+    world: World, autojump_clock: MockClock, scope: str, spawns: int
+) -> None:
+    desk = Desk(world, scope=scope, prewarm=True)
+
+    desk.broker.prewarm()
+    await trio.sleep(10)
+
+    assert world.spawns == spawns

@@ -233,3 +233,11 @@ def test_an_entry_is_either_a_server_or_wrong_whatever_it_holds(entry):
 
     assert (server is None) == ("a" in reading.wrong)
     assert all("\n" not in str(problem) for problem in reading.problems)
+
+
+@pytest.mark.parametrize(("scope", "warned"), [("client", [True]), ("project", []), ("user", []), ("auto", [])])
+def test_what_is_nobodys_before_there_is_a_client_cannot_be_started_ahead_and_that_is_a_warning(scope, warned):
+    config = read(f'[servers.a]\ncommand = "x"\nprewarm = true\nscope = "{scope}"\n')
+
+    assert [problem.warning for problem in config.problems if problem.key == "servers.a.prewarm"] == warned
+    assert list(config.servers) == ["a"]

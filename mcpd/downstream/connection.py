@@ -57,7 +57,7 @@ class Connection:
         self.visitor = Visitor(key, sock)
         self.capabilities, self.capabilities_json = NOTHING, b"{}"
         self.log_level: str | None = None
-        self.questions = Questions(self.send)
+        self.questions = Questions(self.send, control.counters)
         self.withdraw = self.questions.withdraw
         self.calls: dict[bytes, Call | trio.CancelScope] = {}
         self.followers: list[Callable[[], None]] = []
@@ -102,7 +102,7 @@ class Connection:
             return
         request_id = bytes(message.id)
         if not message.method:
-            if not self.questions.take(line) and b'"result"' not in line and b'"error"' not in line:
+            if not self.questions.take(line):
                 self._refuse(request_id or b"null", jsonrpc.INVALID_REQUEST, "a request needs a method")
         elif not request_id:
             self._notified(message)
@@ -164,8 +164,7 @@ class Connection:
 
     def answered(self, call: Call, parts: Parts) -> None:
         """Pass a call's result on."""
-        request_id = call.request_id
-        self.calls.pop(request_id, None)
+        self.calls.pop(request_id := call.request_id, None)
         if len(parts) == 1:
             self.send(jsonrpc.answer(request_id, parts[0]))  # type: ignore[arg-type]  # a single part is bytes
         else:
@@ -183,8 +182,7 @@ class Connection:
 
     def progressed(self, call: Call, params: bytes) -> None:
         """Pass progress on, unless the client does not read: progress can be missed."""
-        if self._stream.out_bytes < HIGH_WATER_BYTES:
-            self.send(jsonrpc.notification("notifications/progress", params))
+        self.notified("notifications/progress", params)
 
     def notify(self, method: str, params: object) -> None:
         """Send a notification that may be missed by a client that does not read."""
@@ -194,6 +192,8 @@ class Connection:
         """Pass a notification on; it may be missed by a client that does not read."""
         if self._stream.out_bytes < HIGH_WATER_BYTES:
             self.send(jsonrpc.notification(method, params))
+        else:
+            self._control.counters["missed_notifications"] += 1
 
     # -- who it is, and what it can be asked -----------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from mcpd.protocol.jsonrpc import Request
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class Control(Protocol):
-    """What the requests of a connection are handed to."""
+    """What the requests of a connection are handed to; `counters` are the daemon's."""
+
+    counters: Counter[str]
 
     def request(self, connection: Connection, request_id: bytes, message: Request) -> None:
         """Handle one request; raise McpdError to refuse it."""

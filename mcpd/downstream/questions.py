@@ -5,6 +5,7 @@ Their ids are strings `s1`, `s2` …, so that none is taken for one of the clien
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -17,8 +18,8 @@ from mcpd.protocol.jsonrpc import NotJsonRpc
 class Questions:
     """The open questions of a connection; `send` queues a line for the client."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
-        self._send = send
+    def __init__(self, send: Callable[[bytes], None], counters: Counter[str]) -> None:
+        self._send, self._counters = send, counters
         self._open: dict[bytes, Question] = {}
         self._last = 0
 
@@ -37,16 +38,20 @@ class Questions:
             self._send(jsonrpc.notification("notifications/cancelled", params))
 
     def take(self, line: bytes) -> bool:
-        """Take a line without a method if it answers a question; say whether it does."""
-        if not self._open:
-            return False
+        """Take a line without a method if it is an answer; say whether it is.
+
+        One to a question that is not open, or not any more, is counted and dropped.
+        """
         try:
             message = jsonrpc.decode(line)
         except NotJsonRpc:
             return False
         question = self._open.pop(bytes(message.id), None)
         if question is None:
-            return False
+            if not message.result and not message.error:
+                return False
+            self._counters["late_answers"] += 1
+            return True
         if message.result and not (message.error and bytes(message.result) == b"null"):
             question.answered(message.result)  # some write both, and null for what there is not
         elif message.error:

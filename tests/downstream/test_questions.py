@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ class Client:
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.told: list[tuple[Any, Any]] = []
-        self.questions = Questions(self.lines.append)
+        self.counters: Counter[str] = Counter()
+        self.questions = Questions(self.lines.append, self.counters)
 
     def ask(self) -> Question:
         question = Question(self, "elicitation/create", b"{}", self._settle)  # type: ignore[arg-type]
@@ -53,4 +55,19 @@ def test_a_question_is_answered_once_and_by_its_own_id() -> None:
 
     taken = [client.questions.take(b'{"id":%b,"result":{}}' % id_) for id_ in (b'"s3"', b"1", b'"s2"', b'"s2"')]
 
-    assert (taken, client.told) == ([False, False, True, False], [(b"{}", None)])
+    assert (taken, client.told) == ([True] * 4, [(b"{}", None)])
+    assert client.counters == {"late_answers": 3}
+
+
+@pytest.mark.parametrize("has_open", [False, True])
+def test_an_answer_to_no_open_question_is_counted_and_what_is_none_is_not(has_open: bool) -> None:
+    client = Client()
+    if has_open:
+        client.ask()
+
+    taken = [
+        client.questions.take(line)
+        for line in (b'{"id":"s7","result":{}}', b'{"id":"s8","error":{"code":1,"message":""}}', b'{"id":"s9"}', b"{}")
+    ]
+
+    assert (taken, client.counters) == ([True, True, False, False], {"late_answers": 2})

@@ -214,6 +214,19 @@ def test_each_client_hears_of_the_log_what_it_has_asked_for(world: World) -> Non
             assert wire.notes == []
 
 
+def test_what_a_client_misses_because_it_does_not_read_is_counted(world: World) -> None:
+    world.configure({"s": entry(world, "legacy")})
+    times, long = 40, "x" * 100_000
+    with world.connect() as lazy, world.connect() as other:
+        lazy.ask("mcpd/log_level", {"server": "s", "level": "debug"})
+        for _ in range(times):
+            other.text("log", {"level": "info", "text": long}, server="s", max_bytes=1)
+
+        missed = other.ask("mcpd/status")["daemon"]["counters"]["missed_notifications"]
+        silence(lazy)
+        assert 0 < missed == times - len(lazy.notes)
+
+
 def test_a_log_level_holds_from_its_answer_on(world: World) -> None:
     world.configure({"s": entry(world, "legacy")})
     with world.connect() as a:

@@ -149,6 +149,19 @@ def test_an_answer_to_what_another_client_was_asked_counts_for_nothing(world: Wo
         assert b.text("echo", {"text": "b"}, server="s") == "b"
 
 
+def test_answers_to_questions_that_are_not_open_are_counted(world: World) -> None:
+    world.configure({"s": entry(world, "legacy")})
+    with world.connect() as a:
+        hello(a, FORMS)
+        call = ask(a, "Sure?")
+        asked = question(a)
+        for answer in ("yes", "no"):
+            accept(a, asked, answer)
+
+        assert text(a, call) == "Sure? -> accept yes"
+        assert a.ask("mcpd/status")["daemon"]["counters"]["late_answers"] == 1
+
+
 def test_what_is_asked_with_nothing_under_way_is_answered_without_any_client(world: World) -> None:
     world.configure({"s": entry(world, "legacy", "eager")})
     with world.connect() as a, world.connect() as b:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.chatty import ERAS, entry, note, started
 from tests.integration.wire import text_of
 from tests.integration.world import demo, until
 
@@ -48,6 +49,33 @@ def test_servers_come_go_and_change_while_a_call_is_in_flight(world: World, relo
         assert wire.row("kept")["pid"] == before["kept"]
         until(lambda: before["changed"] not in (left := world.processes("demo.py")) and before["removed"] not in left)
         assert len(world.processes("demo.py")) == 3
+
+
+@pytest.mark.parametrize("signalled", [False, True])
+@pytest.mark.parametrize("era", ERAS)
+def test_who_listens_to_a_server_is_told_of_its_new_entry_and_listens_to_the_new_copy(
+    world: World, era: str, signalled: bool
+) -> None:
+    uri = "chatty://echo/same"
+    world.configure({"s": entry(world, era)})
+    with world.connect() as wire, world.connect() as other:
+        before = wire.ask("mcpd/tools", {"server": "s"})["revision"]
+        wire.ask("mcpd/subscribe", {"server": "s", "uri": uri})
+
+        world.configure({"s": entry(world, era, tools={"allow": ["update"]}), "added": None})
+        if signalled:
+            world.signal_daemon(signal.SIGHUP)
+        else:
+            assert world.run("reload").status == 0
+        told = note(wire, "notifications/tools/list_changed")["_meta"]
+        note(wire, "notifications/resources/updated")  # nobody knows what has happened meanwhile
+        other.text("update", {"uri": uri}, server="s")
+
+        assert note(wire, "notifications/resources/updated")["uri"] == uri
+        after = wire.ask("mcpd/tools", {"server": "s"})
+        assert (told["mcpd/server"], after["total"], before < told["mcpd/revision"] <= after["revision"]) == ("s", 1, True)
+        assert wire.notes == []
+        assert len(started(world)) == 2
 
 
 def test_an_unchanged_configuration_changes_nothing(world: World) -> None:

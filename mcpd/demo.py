@@ -119,7 +119,7 @@ class Call:
                 if self.params.get("requestState") != state:
                     raise Refused(INVALID_PARAMS, "requestState does not belong to this question")
             case _ if not self.can_ask:
-                return self.fail("there is nobody to ask: the client does not declare elicitation")
+                return self.fail("there is nobody to ask: call it at a terminal, or with --elicit")
             case _ if self.is_modern:
                 requests = {"answer": {"method": "elicitation/create", "params": {"mode": "form", **form}}}
                 return {"resultType": "input_required", "inputRequests": requests, "requestState": state}

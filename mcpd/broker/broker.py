@@ -183,7 +183,7 @@ class Broker:
             if known:
                 self._begin(place, call)
             else:
-                call.on_failure(place.unknown_tool(call.what))
+                call.on_failure(place.unknown_tool(call.what, call.client))
 
         self._around.mover.batch(work)
 

@@ -15,7 +15,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from mcpd.errors import CallTimeout, InputRequired, McpdError, ServerLost, ServerProtocol, StaleSession
+from mcpd.errors import InputRequired, McpdError, ServerLost, ServerProtocol, StaleSession
 from mcpd.protocol import bounding, splicing
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
@@ -24,6 +24,7 @@ from mcpd.upstream.lifecycle import State
 
 from . import asking
 from .asking import Round
+from .lateness import timed_out
 from .parties import Client, Parts, Place
 from .requests import Request
 
@@ -43,6 +44,7 @@ class Call(Exchange):
         request_id: the client's id, as it wrote it.
         request: what was asked.
         exclusive: no other client's call runs beside it.
+        unasked: why a question of its server, perhaps of this call, was put to nobody.
         incarnation: who it was sent to; 0 before that.
         over: it has had its one outcome.
         passed_on: the error it ended with is the upstream's own.
@@ -50,7 +52,8 @@ class Call(Exchange):
 
     __slots__ = (
         "_answer", "_asked", "_deadline", "_extended", "_inputs", "_latest", "_phase", "_place", "_repeated", "_round",
-        "_rounds", "_seconds", "_token", "client", "exclusive", "incarnation", "over", "passed_on", "request", "request_id",
+        "_rounds", "_seconds", "_token", "client", "exclusive", "incarnation", "over", "passed_on", "request",
+        "request_id", "unasked",
     )  # fmt: skip
 
     def __init__(self, place: Place, client: Client, request_id: bytes, request: Request, now: float) -> None:
@@ -61,7 +64,7 @@ class Call(Exchange):
         self._rounds, self._asked, self._inputs = 0, 0, b""
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
-        self.incarnation = 0
+        self.incarnation, self.unasked = 0, ""
         self.over = self.passed_on = self.exclusive = self._extended = self._repeated = False
         self._phase = NEW
         limits = place.slot.server.timeout
@@ -218,19 +221,8 @@ class Call(Exchange):
         if self._answer is not None:
             self.refused(self._answer, None)  # it has answered; there was no time to explain it
             return
-        waited, slot = not self.id, self._place.slot  # it has an id as soon as it was sent once
         began = self._abandon("timed out", timed_out=True)
-        where = "was not ready for" if waited else "did not answer"
-        self.on_failure(
-            CallTimeout(
-                f"server '{slot.server.name}' {where} '{self.what}' within {round(self._seconds, 2):g} s",
-                server=slot.server.name,
-                hint=f"mcpd call --timeout {max(1, round(self._seconds * 4)):g} …",
-                may_have_run=began,
-                tool=self.what,
-                seconds=round(self._seconds, 3),
-            )
-        )
+        self.on_failure(timed_out(self, self._place, self._seconds, began, self._phase is QUEUED))
 
     # -- outcomes --------------------------------------------------------------------------------
 
@@ -300,10 +292,14 @@ class Call(Exchange):
         if shape is None or not bounding.needs_cut(result, self.request.max_bytes):
             size = len(result)
             view = b'{"incarnation":%d,"bytes":%d,"shown":%d,"truncated":false}' % (self.incarnation, size, size)
+            if self.unasked:
+                view = b'%b,"unasked":%b}' % (view[:-1], msgspec.json.encode(self.unasked))
             parts = splicing.with_meta(result, b"mcpd/view", view, head)
             return (parts,) if isinstance(parts, bytes) else tuple(parts)
         whole = bounding.split(result, shape)
         described: dict[str, object] = {"incarnation": self.incarnation}
+        if self.unasked:
+            described["unasked"] = self.unasked
         if whole.bytes > (limit := self._place.slot.server.limits.result_bytes):
             described["bytes"] = whole.bytes
             whole = bounding.shortened(whole, limit)

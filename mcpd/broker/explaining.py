@@ -10,9 +10,11 @@ import trio
 from msgspec import Raw
 
 from mcpd.errors import Denied, McpdError, UnknownTool
-from mcpd.protocol import jsonrpc
+from mcpd.protocol import capabilities, jsonrpc
 from mcpd.upstream.around import Surroundings
+from mcpd.upstream.supervisor import Slot
 
+from .asking import Asked
 from .call import Call
 from .catalog import Catalog
 from .requests import ToolRequest
@@ -26,8 +28,8 @@ EXPLAIN_SECONDS = 2.0
 class Explaining:
     """The better errors of one upstream."""
 
-    def __init__(self, catalog: Catalog, name: str, around: Surroundings) -> None:
-        self.catalog, self.name, self._around = catalog, name, around
+    def __init__(self, catalog: Catalog, slot: Slot, around: Surroundings) -> None:
+        self.catalog, self.name, self._slot, self._around = catalog, slot.server.name, slot, around
 
     def refusal(self, call: Call, error: Raw) -> bytes | None:
         """Return a better error than the upstream's for a tool that it does not have."""
@@ -36,7 +38,7 @@ class Explaining:
             return None
         if call.what in listing.names or jsonrpc.read_error(error).code not in _NO_SUCH_TOOL:
             return None
-        return msgspec.json.encode(self.unknown_tool(call.what).to_error())
+        return msgspec.json.encode(self.unknown_tool(call.what, call.client).to_error())
 
     def explains(self, call: Call, error: Raw) -> bool:
         """Whether the list has to be fetched first to say what an error means; the call hears of it then."""
@@ -60,10 +62,21 @@ class Explaining:
         why = f"tool '{tool[:200]}' of server '{self.name}' is denied by its entry"
         return Denied(why, server=self.name, may_have_run=False)
 
-    def unknown_tool(self, tool: str) -> UnknownTool:
+    def _may_ask_less(self, client: Asked | None) -> str:
+        """Return what to do if the running copy may not ask what this client could be asked: it may hide tools then."""
+        one = self._slot.current
+        if one is None or client is None or one.session is None or one.session.modern:
+            return ""
+        if not client.capabilities.form or capabilities.read(one.offered).form:
+            return ""
+        return f"it was started by a client that nobody can ask, and may hide such tools: mcpd restart {self.name}"
+
+    def unknown_tool(self, tool: str, client: Asked | None = None) -> UnknownTool:
         """Return the error for a tool that is not listed, with the names that are near."""
         listing, name = self.catalog.known("tools"), self.name
         near = nearest(tool, [] if listing is None else listing.names)
+        if why := self._may_ask_less(client):
+            return UnknownTool(f"server '{name}' has no tool '{tool[:200]}'", server=name, hint=why, may_have_run=False, near=near)
         return UnknownTool(
             f"server '{name}' has no tool '{tool[:200]}'",
             server=name,

@@ -83,7 +83,7 @@ class Place(Observer):
         self.catalog.hears_changes = self.interests.hears_changes
         self.catalog.on_wanted = self._on_wanted
         self.ghosts = Ghosts(around.timers)
-        tools = Explaining(self.catalog, server.name, around)
+        tools = Explaining(self.catalog, self.slot, around)
         self.refusal, self.explains = tools.refusal, tools.explains
         self.denied, self.unknown_tool = tools.denied, tools.unknown_tool
         self.routing = Routing(self, self.ghosts, self._note_question)

@@ -31,6 +31,11 @@ from .visits import Visits
 MAX_OPEN = 64
 # Spec: sampling, "User rejected sampling request".
 REJECTED = -1
+AMBIGUOUS = (
+    "a question of the server was put to nobody: several clients have calls going, and it does not say whose it is; "
+    "name the tools that ask in its entry: interactive = [...]"
+)
+UNABLE = "a question of the server was put to nobody: this client cannot be asked; use a terminal, or --elicit"
 
 
 class Place(Protocol):
@@ -101,6 +106,8 @@ class Routing:
             gone = self._ghosts.keys(one)
         if len({client.key for client in askers} | gone) != 1 or not askers:
             self.counts["questions_ambiguous" if askers else "questions_unasked"] += 1
+            for call in calls_of(one):
+                call.unasked = AMBIGUOUS
             self._ghosts.asks(one)
             if not askers and not self._ghosts.keys(one):
                 self._ghosts.doubt(one)
@@ -109,6 +116,8 @@ class Routing:
             if client.key == askers[0].key and client.capabilities.can(method, params):
                 return client
         self.counts["questions_unasked"] += 1
+        for call in calls_of(one):
+            call.unasked = UNABLE
         return None
 
     def _ask(self, client: Asked, one: Incarnation, message: Message, calls: list[Call]) -> None:

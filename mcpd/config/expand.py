@@ -7,6 +7,7 @@ variables, and show commands and folders unexpanded.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import Struct
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # What a program needs to feel at home and what carries no credentials; the rest has to be named.
 PASSED = frozenset({"HOME", "PATH", "LANG", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TERM"})
 PASSED_PREFIXES = ("LC_", "XDG_")
+# Our own command, which has the demo server.
+OURSELVES = "mcpd"
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -173,6 +176,8 @@ def _resolve(server: Server, program: str, path: str, cwd: str) -> str:
     if not program:
         raise Misconfigured(f"command of server {server.name} is empty", server=server.name, key="command")
     folders = [""] if "/" in program else path.split(os.pathsep)
+    if program == OURSELVES:
+        folders.append(os.path.dirname(sys.executable))  # installed, but perhaps not on the PATH
     places = [os.path.normpath(os.path.join(cwd, folder, program)) for folder in folders]
     for place in places:
         if os.path.isfile(place) and os.access(place, os.X_OK):

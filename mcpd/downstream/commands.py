@@ -184,7 +184,7 @@ class Commands:
         found = await self._patiently(place, command.tool, LIST_PATIENCE_SECONDS if needed else CHECK_PATIENCE_SECONDS)
         if found is None or found.descriptor is None:
             if found is not None and found.certain:
-                raise place.unknown_tool(command.tool)
+                raise place.unknown_tool(command.tool, waiter)
             return None
         return bytes(rawjson.members(found.descriptor, "the tool").get("inputSchema", ABSENT)) or None
 

@@ -209,6 +209,7 @@ class Control:
         upstream = self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
+            self._broker.resolve(p.server, connection.seeker).meet(connection)
             running = [place for place in upstream.places.values() if not place.is_stopped]
             await _stop_all(upstream)
             async with trio.open_nursery() as nursery:

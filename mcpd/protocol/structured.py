@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _VALUE = msgspec.json.Decoder(float_hook=Raw)
 
 
+def repeats(content: Raw, structured: Raw) -> bool:
+    """Whether the structured content is the content blocks once more, as servers give that have nothing else to say."""
+    return rawjson.elements(content, "the blocks") != [] and canonical(content) in {canonical(structured), canonical(_only_value(structured))} - {None}
+
+
 def says(texts: Sequence[str], structured: Raw) -> bool:
     """Whether texts say all that the structured content does, so that showing both would be showing it twice.
 

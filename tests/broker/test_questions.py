@@ -681,3 +681,56 @@ async def test_who_has_a_copy_alone_is_asked_for_its_roots_if_it_has_some(world:
     client.call()
 
     assert (await client.question()).method == "roots/list"
+
+
+# -- what is said about it ---------------------------------------------------------------------------
+
+
+async def test_a_call_is_told_that_a_question_was_put_to_nobody(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, {**LEGACY, "tools/call": after(2, {"content": []})})
+    one, two = desk.client("one").able(form=True), desk.client("two").able(form=True)
+    calls = one.call(), two.call()
+    await trio.sleep(1)
+
+    ask_now(world)
+
+    for client, call in zip((one, two), calls, strict=True):
+        view = (await client.outcome(call))["_meta"]["mcpd/view"]
+        assert "several clients have calls going" in view["unasked"]
+
+
+async def test_a_call_whose_client_cannot_be_asked_is_told_that(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, {**LEGACY, "tools/call": after(2, {"content": []})}, interactive=("x",))
+    client = desk.client()
+    call = client.call()
+    await trio.sleep(1)
+
+    ask_now(world)
+
+    assert "this client cannot be asked" in (await client.outcome(call))["_meta"]["mcpd/view"]["unasked"]
+
+
+async def test_who_waits_for_a_lane_in_vain_is_told_what_it_waited_for(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, {**LEGACY, "tools/call": None}, interactive=("ask",))
+    one, two = desk.client("one").able(form=True), desk.client("two")
+    one.call("ask", timeout=100.0)
+    await trio.sleep(1)
+
+    error = await two.error(two.call("other"))
+
+    assert (error["class"], error["may_have_run"]) == ("timeout", False)
+    assert "taken by a call of another client" in error["message"]
+
+
+async def test_a_tool_that_may_be_hidden_from_who_cannot_be_asked_is_explained(
+    world: World, autojump_clock: MockClock
+) -> None:
+    desk = Desk(world, {**LEGACY, "tools/list": {"tools": [{"name": "echo"}]}})
+    agent, user = desk.client("agent"), desk.client("user").able(form=True)
+    await agent.outcome(agent.call("echo"))
+    await desk.catalog.listing("tools")
+
+    error = await user.error(user.call("ask"))
+
+    assert (error["class"], "mcpd restart fake" in error["hint"]) == ("unknown_tool", True)
+    assert "hint" not in error or "restart" not in (await agent.error(agent.call("ask")))["hint"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcpd.protocol.structured import canonical
+from mcpd.protocol.structured import canonical, repeats
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,16 @@ def test_layout_and_the_order_of_members_do_not_matter(value: Any, random: Any) 
     compact, pretty = json.dumps(value).encode(), json.dumps(shuffled(value), indent=2, ensure_ascii=False).encode()
 
     assert canonical(Raw(compact)) == canonical(pretty) is not None
+
+
+@pytest.mark.parametrize(
+    ("content", "structured", "same"),
+    [
+        ('[{"type":"image","data":"aGk="}]', '{"content": [ {"data":"aGk=","type":"image"} ]}', True),
+        ('[{"type":"image","data":"aGk="}]', '[{"type":"image","data":"aGk="}]', True),
+        ('[{"type":"image","data":"aGk="}]', '{"content": [], "more": 1}', False),
+        ("[]", "{}", False),
+    ],
+)
+def test_structured_content_may_be_the_blocks_once_more(content: str, structured: str, same: bool) -> None:
+    assert repeats(Raw(content.encode()), Raw(structured.encode())) is same

@@ -7,6 +7,7 @@ from mcpd_client.cli.render import Style, dump, print_note, print_out, render_er
 from mcpd_client.cli.session import open_client, rows_of
 from mcpd_client.cli.status import format_state, page_text
 from mcpd_client.errors import RequestFailed
+from mcpd_client.fast import can_ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _change(options: Namespace, method: str) -> int:
     """Do the same to each server; go on after a failure, and end with the exit code of the first."""
     status = 0
     style = Style(1, no_color=options.no_color)
-    with open_client(options) as client:
+    with open_client(options, _askable(method)) as client:
         for name in options.servers:
             try:
                 reply = client.request_reply(method, {"server": name})
@@ -55,6 +56,15 @@ def _change(options: Namespace, method: str) -> int:
             else:
                 print_out(reply.result_text() + "\n" if options.json else _changed_line(reply.result, style))
     return status
+
+
+def _askable(method: str) -> Mapping[str, object] | None:
+    """Return what a user at a terminal can be asked: servers of older revisions are told that when they start."""
+    if method == "mcpd/stop" or not can_ask():
+        return None
+    from mcpd_client.cli.questions import CAPABILITIES
+
+    return CAPABILITIES
 
 
 def _changed_line(row: Mapping[str, Any], style: Style) -> str:

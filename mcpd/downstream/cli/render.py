@@ -18,7 +18,7 @@ from mcpd.downstream.cli.failures import EXIT_TOOL, EXIT_UNEXPECTED, for_people,
 from mcpd.downstream.cli.text import Output, clean, one_line, with_newline
 from mcpd.protocol import rawjson
 from mcpd.protocol.jsonrpc import ABSENT
-from mcpd.protocol.structured import says
+from mcpd.protocol.structured import repeats, says
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +48,7 @@ class _View(Struct, gc=False):
     handle: str = ""
     nextOffset: int | None = None
     kept: int | None = None
+    unasked: str = ""
 
 
 _RESULT = msgspec.json.Decoder(_Result)
@@ -75,6 +76,8 @@ def call_output(result: bytes | Raw, command: CallCommand, columns: int | None) 
     notes = []
     if status:
         notes.append(f"error: {_said_error(command)}\n")
+    if unasked := _view(seen).unasked:
+        notes.append(f"note: {one_line(unasked, 400)}\n")
     notes.append(_cut_note(seen))
     return Output(status, _for(columns, _body(seen)), "" if command.quiet else "".join(notes))
 
@@ -84,7 +87,7 @@ def _body(seen: _Result) -> str:
     texts = [block_text(block) for block in blocks]
     if seen.structuredContent:
         said = [text for block, text in zip(blocks, texts, strict=True) if text and is_text(block)]
-        if not says(said, seen.structuredContent):
+        if not (says(said, seen.structuredContent) or repeats(seen.content or Raw(b"[]"), seen.structuredContent)):
             texts.append(_pretty(seen.structuredContent))
     return joined(texts)
 

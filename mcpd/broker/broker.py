@@ -34,7 +34,7 @@ class Broker:
     Attributes:
         config: what is in force.
         upstreams: by name, in the order of the configuration.
-        followers: get the name of a server and a line of its stderr.
+        followers: get the name of a server, the project of its copy, and a line of its stderr.
         events: what has happened lately.
         audience: who hears when lists have changed.
     """

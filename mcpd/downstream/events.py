@@ -21,7 +21,7 @@ from . import rows
 from .connection import Connection
 
 # What a `state` event and the row of a server both have.
-_OF_STATE = ("state", "reason", "incarnation", "pid", "scope")
+_OF_STATE = ("state", "reason", "incarnation", "pid", "scope", "project")
 
 
 class EventParams(Struct):

@@ -49,12 +49,13 @@ class Tail:
         return [*(self._broker.places if name is None else self._broker.upstream(name).places.values())]
 
     def _of(self, place: Place) -> list[tuple[float, dict[str, Any]]]:
-        latest, name = place.slot.latest, place.server.name
+        latest, name, project = place.slot.latest, place.server.name, place.project
         if latest is None:
             return []
         held = latest.ring.lines()
         clean = latest.redact.lines(text for _, text in held)
-        return [(when, _line(when, name, "stderr", text)) for (when, _), text in zip(held, clean, strict=True) if text]
+        lines = zip(held, clean, strict=True)
+        return [(when, _line(when, name, "stderr", text, project)) for (when, _), text in lines if text]
 
     def follow(self, p: LogParams, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """Tell every new line and event; return what ends that."""
@@ -78,9 +79,9 @@ class Tail:
     def _follow_servers(self, server: str | None, tell: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         followers = self._broker.followers
 
-        def on_line(name: str, text: str) -> None:
+        def on_line(name: str, project: str | None, text: str) -> None:
             if server in (None, name):
-                tell(_line(time.time(), name, "stderr", text))
+                tell(_line(time.time(), name, "stderr", text, project))
 
         followers.add(on_line)
         return lambda: followers.discard(on_line)
@@ -91,5 +92,6 @@ def _concerns(text: str, server: str | None) -> bool:
     return server is None or f"upstream={server} " in f"{text} "
 
 
-def _line(when: float, server: str, stream: str, text: str) -> dict[str, Any]:
-    return {"time": iso(when), "server": server, "stream": stream, "text": text}
+def _line(when: float, server: str, stream: str, text: str, project: str | None = None) -> dict[str, Any]:
+    about = {} if project is None else {"project": project}
+    return {"time": iso(when), "server": server, **about, "stream": stream, "text": text}

@@ -85,8 +85,8 @@ class Surroundings:
     eras: Memory
     spawn: Spawn
     crowd: Crowd
-    # Get the name of a server and a line of its stderr.
-    followers: set[Callable[[str, str], None]] = field(default_factory=set)
+    # Get the name of a server, the project of its copy, and a line of its stderr.
+    followers: set[Callable[[str, str | None, str], None]] = field(default_factory=set)
     events: Events = field(default_factory=Events)
 
     def expanded(self, server: Server, project: str | None = None) -> Launch:

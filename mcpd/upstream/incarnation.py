@@ -73,7 +73,7 @@ class Incarnation:
         """Tell a line of stderr to whoever follows."""
         text = self.redact.text(line)
         for follower in tuple(self._around.followers):
-            follower(self.server.name, text)
+            follower(self.server.name, self._owner.project, text)
 
     @property
     def pid(self) -> int | None:

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 
 class Owner(Protocol):
-    """Who keeps the incarnation, and learns at once what becomes of it; `observer` gets what the server asks."""
+    """Who keeps the incarnation, and learns at once what becomes of it; `observer` gets what the server asks.
+
+    Its `project` is whose copy this is, None for one that more share.
+    """
 
     observer: Observer
+    project: str | None
 
     def on_ready(self, incarnation: Incarnation) -> None:
         """The session is agreed."""

@@ -76,6 +76,17 @@ def test_who_follows_sees_how_things_are_between_what_was_and_what_comes(
     ]
 
 
+def test_of_a_copy_the_project_is_named(serve: Any, capfd: Capture) -> None:
+    line = {"time": "T", "server": "demo", "stream": "stderr", "text": "hello", "project": "/srv/shop"}
+    serve({"mcpd/events": {"events": [{**READY, "project": "/srv/shop"}]}, "mcpd/logs": {"lines": [line]}})
+
+    assert main(["events"]) == 0
+    assert capfd.readouterr().out == "2020-01-01T10:00:00.000Z demo (/srv/shop): ready (pid 8)\n"
+
+    assert main(["logs"]) == 0
+    assert capfd.readouterr().out == "T demo (/srv/shop): hello\n"
+
+
 def test_what_happened_is_said_in_words() -> None:
     assert text("state", state="starting", incarnation=1, scope="user") == "starting"
     assert text("state", state="stopping", pid=8, leaving=True) == "stopping for good"
@@ -107,4 +118,4 @@ def test_nothing_of_an_event_reaches_the_terminal_as_a_command() -> None:
 
 def test_a_tail_is_a_number(home: Any, capfd: Capture) -> None:
     assert main(["events", "--tail", "all"]) == 2
-    assert "--tail takes a number of events" in capfd.readouterr().err
+    assert "-n takes a number, not 'all'" in capfd.readouterr().err

@@ -44,6 +44,29 @@ def test_a_table_on_a_terminal_has_a_header_and_fits() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (40, "NAME    NOTE\na       one two three four five six\n        seven\nlonger\n"),
+        (24, "NAME    NOTE\na\n     one two three four\n     five six seven\nlonger\n"),
+        (9, "NAME\na\n     one two\n     three\n     four\n     five six\n     seven\nlonger\n"),
+    ],
+)
+def test_a_table_can_keep_the_whole_of_its_last_column(columns: int, expected: str) -> None:
+    rows = [("a", "one two three four five six seven"), ("longer", "")]
+
+    assert render.table(("NAME", "NOTE"), rows, columns=columns, style=PLAIN, wrap=True) == expected
+
+
+def test_a_path_is_shown_from_home_and_cut_at_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me/")
+
+    assert render.short_path("/home/me") == "~"
+    assert render.short_path("/home/me/shop") == "~/shop"
+    assert render.short_path("/home/meadow") == "/home/meadow"
+    assert render.short_path("/srv/shop/site", 9) == "…hop/site"
+
+
 def test_a_table_in_a_pipe_is_whole_and_has_no_header() -> None:
     text = render.table(("NAME", "NOTE"), [("a", "x" * 200), ("b", "two\nlines\tand")], columns=None, style=PLAIN)
 

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from mcpd_client.cli.logs import time_of_day
+from mcpd_client.cli.feed import line_of, run_feed
 from mcpd_client.cli.options import Command
-from mcpd_client.cli.render import Style, clean_line, dump, print_out, terminal_columns
-from mcpd_client.cli.session import open_client
-from mcpd_client.errors import UsageError
+from mcpd_client.cli.render import Style, clean_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 DEFAULT_EVENTS = 50
 _OF_CONFIG = ("added", "removed", "changed", "problems")
 # Every line begins with these.
-_AT_FRONT = ("time", "event", "server")
+_AT_FRONT = ("time", "event", "server", "project")
 
 
 def format_event(event: Mapping[str, Any], *, style: Style, columns: int | None) -> str:
-    """Return one line: when, which server, what; on a terminal the local time of day, in a pipe the whole moment."""
-    moment, server = str(event.get("time", "")), clean_line(str(event.get("server") or "mcpd"))
-    what = clean_line(_told(event))
-    if columns is None:
-        return f"{clean_line(moment)} {server}: {what}\n"
-    return f"{style.paint(time_of_day(moment), 'dim')} {style.paint(server, 'bold')}: {what}\n"
+    """Return one line about what happened."""
+    return line_of(event, clean_line(_told(event)), style=style, columns=columns)
 
 
 def _told(event: Mapping[str, Any]) -> str:
@@ -58,37 +52,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _events(options: Namespace) -> int:
-    if not (options.tail.isascii() and options.tail.isdecimal()):
-        raise UsageError(f"--tail takes a number of events, not {options.tail!r}")
-    write = _writer(options)
-    params: dict[str, object] = {"tail": int(options.tail), "follow": options.follow}
-    if options.server is not None:
-        params["server"] = options.server
-    # Events may arrive together with the answer, and then before it is looked at.
-    early: list[Any] = []
-    with open_client(options) as client:
-        reply = client.request("mcpd/events", params, on_notification=_only_events(early.append))
-        for event in reply["events"]:
-            write(event)
-        if options.follow and options.json:
-            # How things are, between what has happened and what will.
-            print_out(dump({"event": "servers", "servers": reply["servers"]}))
-        for event in early:
-            write(event)
-        if options.follow:
-            client.follow(_only_events(write))
-    return 0
-
-
-def _only_events(write: Callable[[Any], None]) -> Callable[[str, Any], None]:
-    return lambda method, event: write(event) if method == "mcpd/event" else None
-
-
-def _writer(options: Namespace) -> Callable[[Mapping[str, Any]], None]:
-    if options.json:
-        return lambda event: print_out(dump(event))
-    style, columns = Style(1, no_color=options.no_color), terminal_columns(1)
-    return lambda event: print_out(format_event(event, style=style, columns=columns))
+    return run_feed(options, "mcpd/events", "events", "mcpd/event", format_event)
 
 
 COMMANDS = {

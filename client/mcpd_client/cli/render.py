@@ -25,6 +25,11 @@ _UNSAFE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
+# In less a text is not to be read: it goes below.
+LEAST_WRAPPED = 24
+MARGIN = "     "
+# Of a path in a line or a table.
+PATH_CELLS = 24
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33"}
 
 
@@ -62,23 +67,36 @@ class Style:
         return sign if self.has_unicode else ascii_sign
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None, style: Style) -> str:
-    """Lay out rows; the last column is cut to fit.
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None, style: Style, wrap: bool = False
+) -> str:
+    """Lay out rows; the last column is cut to fit, or with `wrap` goes on below.
 
     Args:
         header: one title per column; shown on a terminal only.
-        rows: cells of text from servers; each may have styled characters only in the first cell.
+        rows: cells of text from servers.
         columns: the width of the terminal; None for a pipe.
         style: for the header.
+        wrap: nothing of the last column may be lost.
     """
+    head, *lines = table_lines(header, rows, columns=columns, wrap=wrap)
+    return "".join([style.paint(head, "dim") + "\n" if columns is not None else "", *lines])
+
+
+def table_lines(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None, wrap: bool = False
+) -> list[str]:
+    """Return the header without its newline, and the text of each row, which may have several lines."""
     cells = [[" ".join(cell.split()) for cell in row] for row in rows]
     if columns is None:
-        return "".join("\t".join(row) + "\n" for row in cells)
+        return ["", *("\t".join(row) + "\n" for row in cells)]
     cells = [[clean(cell) for cell in row] for row in cells]
     widths = [max(display_width(row[i]) for row in [header, *cells]) for i in range(len(header))]
-    room = max(columns - sum(widths[:-1]) - 2 * (len(header) - 1), 8)
-    lines = [_line(row, widths, room) for row in [header, *cells]]
-    return "".join(f"{line}\n" for line in [style.paint(lines[0], "dim"), *lines[1:]])
+    room = columns - sum(widths[:-1]) - 2 * (len(header) - 1)
+    if not wrap:
+        return [_line(header, widths, max(room, 8)), *(_line(row, widths, max(room, 8)) + "\n" for row in cells)]
+    title = header[-1] if display_width(header[-1]) <= room else ""
+    return [_line([*header[:-1], title], widths, room), *(_wrapped(row, widths, room, columns) for row in cells)]
 
 
 def display_width(text: str) -> int:
@@ -100,6 +118,19 @@ def shorten(text: str, width: int) -> str:
             break
         kept.append(character)
     return "".join(kept).rstrip() + "…"
+
+
+def short_path(path: str, width: int = PATH_CELLS) -> str:
+    """Return a path for people: the home directory as `~`, and of a long one the end."""
+    from mcpd_client.address import home
+
+    above = home(os.environ, os.geteuid()).rstrip("/")
+    shown = clean_line(path)
+    if above and (path == above or path.startswith(f"{above}/")):
+        shown = "~" + clean_line(path[len(above) :])
+    while display_width(shown) > width:
+        shown = "…" + shown.removeprefix("…")[1:]
+    return shown
 
 
 def format_bytes(count: float) -> str:
@@ -149,7 +180,28 @@ def dump(value: object) -> str:
 
 def _line(row: Sequence[str], widths: Sequence[int], room: int) -> str:
     parts = [cell + " " * (width - display_width(cell)) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
-    return "  ".join([*parts, shorten(row[-1], room)]).rstrip()
+    return "  ".join([*parts, shorten(row[-1], max(room, 0))]).rstrip()
+
+
+def _wrapped(row: Sequence[str], widths: Sequence[int], room: int, columns: int) -> str:
+    """Return a row whose last cell goes on in its column, or below the row where that is too narrow."""
+    if display_width(row[-1]) <= max(room, 0):
+        return _line(row, widths, room) + "\n"
+    begin = _line([*row[:-1], ""], widths, room)
+    if room < LEAST_WRAPPED:
+        return "".join(f"{line}\n" for line in [begin, *_broken(row[-1], max(columns - len(MARGIN), 8), MARGIN)])
+    before = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    first, *more = _broken(row[-1], room, " " * before)
+    return "".join(f"{line}\n" for line in [_line([*row[:-1], first.strip()], widths, room), *more])
+
+
+def _broken(text: str, width: int, margin: str) -> list[str]:
+    """Break a line into several; a word that is too long for one is broken, too."""
+    import textwrap
+
+    # A character may be two cells wide.
+    limit = width if display_width(text) == len(text) else width // 2
+    return [margin + line for line in textwrap.wrap(text, limit, break_on_hyphens=False)]
 
 
 def _character_width(character: str) -> int:

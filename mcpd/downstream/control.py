@@ -200,8 +200,9 @@ class Control:
         upstream = self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
+            copies = sum(not place.is_stopped for place in upstream.places.values())
             await _stop_all(upstream)
-            return rows.of(upstream.main())
+            return {**rows.of(upstream.main()), "copies": copies}
 
         connection.start(request_id, work)
 

@@ -99,7 +99,7 @@ def test_status_on_a_terminal_is_a_table(serve: Any, monkeypatch: pytest.MonkeyP
     assert lines[1].split() == ["NAME", "STATE", "TRANSPORT", "TOOLS", "CLIENTS", "CALLS", "PID", "SINCE", "NOTE"]
     assert lines[2].startswith("✔  demo    ready    stdio      8")
     assert lines[3].startswith("…  broken  backoff  http       -")
-    assert lines[3].endswith("…")
+    assert lines[4].strip() == "cannot connect, next try in 4 s"
     assert max(map(len, lines[1:])) <= 80
     monkeypatch.setenv("TERM", "xterm")
     assert "\x1b[32m✔\x1b[0m" in on_terminal("status")
@@ -149,6 +149,49 @@ def test_without_a_command_a_terminal_gets_the_status_or_the_help(serve: Any, ho
     serve({"mcpd/status": STATUS})
 
     assert on_terminal("--no-color").startswith("mcpd 0.1.0, pid 7, up ")
+
+
+def copies_in(*projects: str) -> dict[str, Any]:
+    """Return a status with one copy per project, of which the last one runs."""
+    rows = [{**DEMO, "scope": "project", "project": project, "state": "failed"} for project in projects]
+    return {"daemon": DAEMON, "servers": [*rows[:-1], {**rows[-1], "state": "ready"}, BROKEN]}
+
+
+def test_status_tells_the_copies_of_several_projects_apart(serve: Any, home: Path, capfd: Capture) -> None:
+    serve({"mcpd/status": copies_in(f"{home}/shop", "/srv/a/very/long/way/to/the/site")})
+
+    header, *lines = on_terminal("status", "--no-color").splitlines()[1:]
+    assert header.split()[-2:] == ["SINCE", "PROJECT"]
+    assert "TRANSPORT" not in header
+    assert " ~/shop" in lines[0]
+    assert " …" in lines[2] and "long/way/to/the/site" in lines[2]
+    assert max(map(len, [header, *lines])) <= 80
+
+    assert main(["status"]) == 0
+    cells = [line.split("\t") for line in capfd.readouterr().out.splitlines()[1:]]
+    assert [row[9] for row in cells] == [f"{home}/shop", "/srv/a/very/long/way/to/the/site", "-"]
+
+    assert main(["status", "demo"]) == 0
+    assert f"\n    project: {home}/shop\n" in capfd.readouterr().out
+
+
+def test_ls_names_a_server_once_however_many_copies_it_has(serve: Any, capfd: Capture) -> None:
+    serve({"mcpd/servers": copies_in("/a", "/b", "/c")})
+
+    assert main(["ls"]) == 0
+
+    assert [line.split("\t")[:2] for line in capfd.readouterr().out.splitlines()] == [
+        ["demo", "ready, 3 copies"],
+        ["broken", "backoff"],
+    ]
+
+
+def test_stop_says_how_many_copies_have_stopped(serve: Any, capfd: Capture) -> None:
+    serve({"mcpd/stop": {**DEMO, "state": "stopped", "pid": None, "copies": 3}})
+
+    assert main(["stop", "demo"]) == 0
+
+    assert capfd.readouterr().out == "· demo: stopped (3 copies)\n"
 
 
 def test_ls_lists_and_get_shows(serve: Any, capfd: Capture) -> None:

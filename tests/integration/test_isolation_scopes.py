@@ -336,3 +336,19 @@ def test_the_same_project_again_changes_nothing(world: World) -> None:
 
         assert a.text("release", {"key": "k"}, server="s") == "1"
         assert a.wait(call)["result"]["content"][0]["text"] == "k"
+
+
+def test_copies_are_told_apart_by_their_projects_and_stop_together(world: World) -> None:
+    world.configure({"s": entry(world, "legacy", **OWN)})
+    folders = [project(world, name) for name in ("one", "two")]
+    for folder in folders:
+        served(world, folder)
+    projects = {str(folder) for folder in folders}
+
+    rows = json.loads(world.run("status", "--json").out)["servers"]
+    events = [json.loads(line) for line in world.run("events", "s", "--json").out.splitlines()]
+    stopped = world.run("stop", "s")
+
+    assert {row["project"] for row in rows} == projects
+    assert {one["project"] for one in events if one["event"] == "state" and one["state"] == "ready"} == projects
+    assert stopped.out.endswith("s: stopped (2 copies)\n")

@@ -12,8 +12,11 @@ from mcpd_client.fast import can_ask
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
+
+# Of several copies the one in the best state stands for them all.
+BEST_FIRST = ("ready", "starting", "stopping", "backoff", "stopped", "failed")
 
 
 def _ls(options: Namespace) -> int:
@@ -22,7 +25,7 @@ def _ls(options: Namespace) -> int:
     if options.json:
         print_out(reply.result_text() + "\n")
         return 0
-    rows = reply.result["servers"]
+    rows = _once_each(reply.result["servers"])
     style, columns = Style(1, no_color=options.no_color), terminal_columns(1)
     cells = [[str(row.get(key) or "-") for key in ("name", "state", "transport", "target")] for row in rows]
     if rows:
@@ -30,6 +33,19 @@ def _ls(options: Namespace) -> int:
     elif not options.quiet:
         print_note("no servers are enabled; of all that are configured: mcpd ls --all; where to write one: mcpd config path")
     return 0
+
+
+def _once_each(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row per server: that of its best copy, whose state says how many there are."""
+    copies: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        copies.setdefault(row["name"], []).append(row)
+    best = [{**sorted(found, key=_rank)[0], "copies": len(found)} for found in copies.values()]
+    return [row if row["copies"] == 1 else {**row, "state": f"{row['state']}, {row['copies']} copies"} for row in best]
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    return BEST_FIRST.index(row["state"]) if row["state"] in BEST_FIRST else len(BEST_FIRST)
 
 
 def _get(options: Namespace) -> int:
@@ -69,7 +85,8 @@ def _askable(method: str) -> Mapping[str, object] | None:
 
 def _changed_line(row: Mapping[str, Any], style: Style) -> str:
     pid = f" (pid {row['pid']})" if row.get("pid") else ""
-    return f"{format_state(row, style)} {row['name']}: {row['state']}{pid}\n"
+    copies = f" ({row['copies']} copies)" if row.get("copies", 1) > 1 else ""
+    return f"{format_state(row, style)} {row['name']}: {row['state']}{pid}{copies}\n"
 
 
 def _start(options: Namespace) -> int:
@@ -85,7 +102,7 @@ def _restart(options: Namespace) -> int:
 
 
 def _configure_ls(parser: ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="also those of other projects")
+    parser.add_argument("--all", action="store_true", help="also those that are disabled")
 
 
 def _configure_one(parser: ArgumentParser) -> None:
@@ -96,10 +113,14 @@ def _configure_many(parser: ArgumentParser) -> None:
     parser.add_argument("servers", metavar="NAME", nargs="+")
 
 
+def _configure_stop(parser: ArgumentParser) -> None:
+    parser.add_argument("servers", metavar="NAME", nargs="+", help="all its copies stop, those of other projects too")
+
+
 COMMANDS = {
     "ls": Command(_ls, examples=("ls", "ls --json", "ls | cut -f1"), exits=(0, 2, 6), configure=_configure_ls),
     "get": Command(_get, examples=("get demo", "get demo --json"), exits=(0, 2, 6), configure=_configure_one),
     "start": Command(_start, examples=("start demo", "start demo --json"), configure=_configure_many),
-    "stop": Command(_stop, examples=("stop demo", "stop demo other"), configure=_configure_many),
+    "stop": Command(_stop, examples=("stop demo", "stop demo other"), configure=_configure_stop),
     "restart": Command(_restart, examples=("restart demo", "restart demo --json"), configure=_configure_many),
 }

@@ -9,12 +9,14 @@ from mcpd_client.cli.options import Command
 from mcpd_client.cli.render import (
     Style,
     clean_line,
+    display_width,
     dump,
     format_age,
     format_bytes,
     print_note,
     print_out,
-    table,
+    short_path,
+    table_lines,
     terminal_columns,
 )
 from mcpd_client.cli.session import open_client, rows_of
@@ -41,7 +43,7 @@ SIGNS = {
     "disabled": ("⏸", "=", "dim"),
     "stopped": ("·", ".", "dim"),
 }
-HEADER = ("", "NAME", "STATE", "TRANSPORT", "TOOLS", "CLIENTS", "CALLS", "PID", "SINCE", "NOTE")
+HEADER = ("", "NAME", "STATE", "TRANSPORT", "TOOLS", "CLIENTS", "CALLS", "PID", "SINCE", "PROJECT", "NOTE")
 PAGE_LOG_LINES = 10
 
 
@@ -85,12 +87,23 @@ def status_text(status: Mapping[str, Any], *, columns: int | None, style: Style)
     rows = status["servers"]
     if not rows:
         return f"{daemon_line(status['daemon'])}\nno servers are enabled; where to write one: mcpd config path\n"
-    lines = [_cells(row, columns=columns) for row in rows]
+    cells = [dict(zip(HEADER, _cells(row, columns=columns), strict=True)) for row in rows]
+    titles = _titles(cells, columns)
+    head, *lines = table_lines(titles, [[cell[key] for key in titles] for cell in cells], columns=columns, wrap=True)
     # The sign is painted after the layout: the table strips control characters.
-    text = table(HEADER, lines, columns=columns, style=style).splitlines()
-    body = text if columns is None else text[1:]
-    painted = [_paint_sign(line, row, style) for line, row in zip(body, rows, strict=True)]
-    return "\n".join([daemon_line(status["daemon"]), *text[: len(text) - len(body)], *painted]) + "\n"
+    painted = [format_state(row, style) + line[1:] for line, row in zip(lines, rows, strict=True)]
+    top = "" if columns is None else f"{style.paint(head, 'dim')}\n"
+    return f"{daemon_line(status['daemon'])}\n{top}{''.join(painted)}"
+
+
+def _titles(cells: Sequence[Mapping[str, str]], columns: int | None) -> list[str]:
+    """Return the columns to show: projects where there are any, transports unless room is short."""
+    titles = [title for title in HEADER if title != "PROJECT" or any(cell["PROJECT"] not in ("", "-") for cell in cells)]
+    if columns is not None:
+        widths = [max(display_width(cell[title]) for cell in [{t: t for t in HEADER}, *cells]) for title in titles[:-1]]
+        if sum(widths) + 2 * len(widths) > columns:
+            titles.remove("TRANSPORT")
+    return titles
 
 
 def daemon_line(daemon: Mapping[str, Any]) -> str:
@@ -124,6 +137,7 @@ def page_text(row: Mapping[str, Any], *, style: Style) -> str:
     subjects = {
         "target": row.get("target"),
         "transport": ", ".join(part for part in (row.get("transport"), scope) if part),
+        "project": row.get("project"),
         "process": ", ".join(process),
         "protocol": protocol,
         "tools": row.get("tools"),
@@ -140,11 +154,9 @@ def _cells(row: Mapping[str, Any], *, columns: int | None) -> Sequence[str]:
     sign = SIGNS.get(row["state"], ("?", "?", ""))
     counts = [str(row[key]) if row.get(key) is not None else "-" for key in ("tools", "clients", "calls", "pid")]
     name, state, transport = row["name"], row["state"], row.get("transport", "-")
-    return (sign[0], name, state, transport, *counts, format_since(row, columns=columns), format_note(row))
-
-
-def _paint_sign(line: str, row: Mapping[str, Any], style: Style) -> str:
-    return format_state(row, style) + line[1:]
+    project = str(row.get("project") or "-")
+    where = project if columns is None else short_path(project)
+    return (sign[0], name, state, transport, *counts, format_since(row, columns=columns), where, format_note(row))
 
 
 def _configure(parser: ArgumentParser) -> None:

@@ -22,7 +22,8 @@ def _why(options: Namespace) -> int:
     print_out(clean_line(head) + "\n")
     cells = [[clean_line(str(one.get(key) or "-")) for key in ("field", "value", "splits")] for one in found["fields"]]
     style = Style(1, no_color=options.no_color)
-    print_out(table(("FIELD", "VALUE", "WHAT WOULD SPLIT IT"), cells, columns=terminal_columns(1), style=style))
+    header = ("FIELD", "VALUE", "WHAT WOULD SPLIT IT")
+    print_out(table(header, cells, columns=terminal_columns(1), style=style, wrap=True))
     if found.get("identity"):
         print_out(f"identity {found['identity']}; copies: {len(found['copies'])}\n")
     return 0

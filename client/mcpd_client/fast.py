@@ -27,6 +27,7 @@ PATIENCE_SECONDS = 30
 # A Unix socket hands over about as much at once.
 READ_BYTES = 262144
 INTERRUPTED = "interrupted; the call may have run"
+INTERRUPTED_JSON = '{"error":{"code":46,"class":"interrupted","message":"interrupted","data":{"may_have_run":true}}}'
 
 
 def main() -> int:
@@ -44,7 +45,7 @@ def main() -> int:
             return run_fully(argv)
     except KeyboardInterrupt:
         # The connection closes with the process, and that cancels the call.
-        write_text(2, f"{INTERRUPTED}\n")
+        write_text(2, f"{INTERRUPTED_JSON if '--json' in argv else INTERRUPTED}\n")
         status = 130
     # Taking the interpreter apart would cost a tenth of the whole call, and nothing is left to flush.
     os._exit(status)

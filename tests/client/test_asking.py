@@ -451,22 +451,48 @@ def test_a_prepared_answer_is_given_without_a_terminal(
 
 
 @pytest.mark.parametrize(
-    ("value", "problem"),
+    ("value", "problem", "right"),
     [
-        ("accept-defaults", "'answer' is required and has no default"),
-        ('{"answer": 1}', "'answer' must be text"),
-        ('{"answer": "x", "more": 1}', "there is no field 'more'; there is answer"),
+        ("accept-defaults", "'answer' is required and has no default", '{"answer": "…"}'),
+        ('{"answer": 1}', "'answer' must be text", '{"answer": "…"}'),
+        ('{"answer": "x", "more": 1}', "there is no field 'more'; there is answer", '{"answer": "x"}'),
     ],
 )
-def test_a_prepared_answer_that_does_not_fit_cancels_and_says_why(
-    serve: Any, capfd: pytest.CaptureFixture[str], value: str, problem: str
+def test_a_prepared_answer_that_does_not_fit_cancels_and_says_what_to_write(
+    serve: Any, capfd: pytest.CaptureFixture[str], value: str, problem: str, right: str
 ) -> None:
-    asking = Asking(serve, form())
+    asking = Asking(serve, form(), form())
 
-    main([*CALL, f"--elicit={value}"])
+    assert main([*CALL, f"--elicit={value}"]) == 2
 
-    assert asking.result() == {"action": "cancel"}
-    assert capfd.readouterr().err == f"--elicit does not answer the question of server 'demo': {problem}; cancelled\n"
+    assert asking.result() == asking.result() == {"action": "cancel"}
+    assert capfd.readouterr() == (
+        "done\n",
+        f"error: --elicit does not answer the question of server 'demo': {problem}\n"
+        f"  the question was cancelled; the call may have run\n  write --elicit '{right}'\n",
+    )
+
+    assert main([*CALL, f"--elicit={value}", "--json"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert right in json.loads(line)["error"]["hint"]
+
+
+def test_what_to_write_instead_has_the_shape_of_the_form(serve: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    fields = {
+        "count": {"type": "integer", "minimum": 3},
+        "share": {"type": "number", "maximum": 0.5},
+        "sure": {"type": "boolean"},
+        "size": {"enum": ["s", "m"]},
+        "tags": {"type": "array", "items": {"enum": ["x", "y"]}},
+        "note": {"type": "string"},
+        "kept": {"type": "string", "default": "k"},
+    }
+    Asking(serve, form({"properties": fields, "required": ["count", "share", "sure", "size", "tags"]}))
+
+    assert main([*CALL, "--elicit", "accept-defaults"]) == 2
+
+    written = capfd.readouterr().err.partition("write --elicit ")[2].strip().strip("'")
+    assert json.loads(written) == {"count": 3, "share": 0.5, "sure": True, "size": "s", "tags": ["x"], "kept": "k"}
 
 
 def test_a_prepared_answer_consents_to_no_page(serve: Any) -> None:

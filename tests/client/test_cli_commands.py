@@ -164,7 +164,8 @@ def test_status_tells_the_copies_of_several_projects_apart(serve: Any, home: Pat
     assert header.split()[-2:] == ["SINCE", "PROJECT"]
     assert "TRANSPORT" not in header
     assert " ~/shop" in lines[0]
-    assert " …" in lines[2] and "long/way/to/the/site" in lines[2]
+    assert " …" in lines[2]
+    assert "long/way/to/the/site" in lines[2]
     assert max(map(len, [header, *lines])) <= 80
 
     assert main(["status"]) == 0

@@ -189,6 +189,26 @@ def test_a_daemon_that_is_leaving_and_has_run_nothing_is_asked_again(serve: Any,
     assert run(*arguments).stdout == b"second\n"
 
 
+def test_an_interrupted_call_says_in_json_that_it_may_have_run(serve: Any) -> None:
+    started = threading.Event()
+
+    def hang(peer: Peer, _: object) -> None:
+        started.set()
+        peer.read()
+
+    serve({"mcpd/cli": hang, "mcpd/read": hang})
+    for words in ("call", "demo", "slow"), ("read", "demo", "a:b"):
+        started.clear()
+        with subprocess.Popen([*COMMAND, *words, "--json"], stderr=subprocess.PIPE) as process:
+            assert started.wait(30)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+
+        assert process.returncode == 130
+        error = json.loads(err)["error"]
+        assert (error["class"], error["data"]) == ("interrupted", {"may_have_run": True})
+
+
 def test_an_interrupted_call_closes_its_connection(serve: Any) -> None:
     started, ended = threading.Event(), threading.Event()
 

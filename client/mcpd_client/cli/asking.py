@@ -7,8 +7,8 @@ import os
 from mcpd_client.cli.fetch import cut_note
 from mcpd_client.cli.lists import KINDS, all_items, arguments_of
 from mcpd_client.cli.progress import ProgressLine
-from mcpd_client.cli.render import print_note
-from mcpd_client.cli.tools import read_files, watched, who_answers
+from mcpd_client.cli.render import print_note, render_error
+from mcpd_client.cli.tools import read_files, unanswered, watched, who_answers
 from mcpd_client.errors import EXIT_TOOL, ClientError, RequestFailed, UsageError
 from mcpd_client.sync import GRACE_SECONDS, view_of
 
@@ -48,7 +48,19 @@ class Inquiry:
         Raises:
             ClientError: it failed.
         """
-        return ask(client, method, params, self._options, self._progress, self._on_request)
+        try:
+            return ask(client, method, params, self._options, self._progress, self._on_request)
+        except RequestFailed as error:
+            if (problem := unanswered(self._on_request)) is not None:
+                raise problem from error
+            raise
+
+    def end(self) -> int:
+        """Return the exit code of what was answered; say so if `--elicit` was no answer to what the server asked."""
+        if (problem := unanswered(self._on_request)) is None:
+            return 0
+        print_note(render_error(problem, as_json=self._options.json).rstrip("\n"))
+        return problem.exit_code
 
 
 def ask(
@@ -71,7 +83,7 @@ def ask(
         wait_seconds = options.timeout + GRACE_SECONDS
     if progress is not None:
         params = {**params, "_meta": {"progressToken": 1}}
-    with watched(progress):
+    with watched(progress, as_json=options.json):
         return client.request_reply(
             method, params, timeout=wait_seconds, on_notification=progress, on_request=on_request
         )

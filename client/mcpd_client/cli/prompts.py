@@ -32,10 +32,10 @@ def _prompt(options: Namespace) -> int:
             raise
     if options.json:
         print_out(reply.result_text() + "\n")
-        return 0
+        return inquiry.end()
     print_out(_messages(reply.result, Style(1, no_color=options.no_color)))
     note_cut(reply.result, options)
-    return 0
+    return inquiry.end()
 
 
 def _named(server: str, name: str | None, arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:

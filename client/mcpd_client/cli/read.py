@@ -70,7 +70,7 @@ def _read(options: Namespace) -> int:
         _print(reply.result, options)
     if not options.json:
         note_cut(reply.result, options)
-    return 0
+    return inquiry.end()
 
 
 def _write(path: str, result: Mapping[str, Any]) -> None:

@@ -12,10 +12,17 @@ from contextlib import contextmanager
 
 from mcpd_client.cli.options import GLOBAL_FLAGS, GLOBAL_VALUES, Command, Namespace, pick
 from mcpd_client.cli.progress import ProgressLine
-from mcpd_client.cli.render import print_note, terminal_columns
+from mcpd_client.cli.render import print_note, render_error, terminal_columns
 from mcpd_client.cli.session import open_client
 from mcpd_client.errors import RemoteProtocolError, RequestFailed, UsageError
-from mcpd_client.fast import INTERRUPTED, can_ask, print_answer, wants_progress, working_directory
+from mcpd_client.fast import (
+    INTERRUPTED,
+    INTERRUPTED_JSON,
+    can_ask,
+    print_answer,
+    wants_progress,
+    working_directory,
+)
 from mcpd_client.sync import Client
 from mcpd_client.waiting import woken_by_signals
 
@@ -47,7 +54,7 @@ def resume(argv: Sequence[str], sock: socket, received: bytes) -> int:
         progress = ProgressLine() if wants_progress(list(argv)) else None
         _, on_request = who_answers(None, progress) if argv[0] == "call" else ({}, None)
         try:
-            with watched(progress):
+            with watched(progress, as_json="--json" in argv):
                 result = client.wait_reply(1, progress, on_request).result
         except RequestFailed as error:
             if not is_turned_away(error):
@@ -77,12 +84,23 @@ def ask_daemon(options: Namespace, argv: Sequence[str], files: Mapping[str, str]
     capabilities, on_request = who_answers(options.elicit, progress) if argv[0] == "call" else ({}, None)
     if capabilities:
         params["capabilities"] = capabilities
-    with watched(progress):
-        return checked_answer(_request(options, params, progress, on_request))
+    as_json = "--json" in argv
+    with watched(progress, as_json=as_json):
+        status, out, err = checked_answer(_request(options, params, progress, on_request))
+    if (problem := unanswered(on_request)) is None:
+        return status, out, err
+    # With --json one line says it all.
+    return problem.exit_code, out, ("" if as_json else err) + render_error(problem, as_json=as_json)
+
+
+def unanswered(on_request: OnRequest | None) -> UsageError | None:
+    """Return what is wrong with `--elicit`, if it was no answer to what a server has asked."""
+    problem = getattr(on_request, "problem", None)
+    return problem if isinstance(problem, UsageError) else None
 
 
 @contextmanager
-def watched(progress: ProgressLine | None) -> Iterator[None]:
+def watched(progress: ProgressLine | None, *, as_json: bool = False) -> Iterator[None]:
     """Leave nothing of the progress behind, and say what an interruption means."""
     try:
         with woken_by_signals():
@@ -90,7 +108,7 @@ def watched(progress: ProgressLine | None) -> Iterator[None]:
     except KeyboardInterrupt:
         if progress is not None:
             progress.clear()
-        print_note(INTERRUPTED)
+        print_note(INTERRUPTED_JSON if as_json else INTERRUPTED)
         raise
     finally:
         if progress is not None:

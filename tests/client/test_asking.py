@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ANSWER = {"type": "object", "properties": {"answer": {"type": "string", "title": "Answer"}}, "required": ["answer"]}
 BOTH = {"elicitation": {"form": {}, "url": {}}}
 CALL = ("call", "demo", "ask")
+BEGIN = "Enter to answer, d to decline, Ctrl-D to cancel: "
 END = "Enter sends this, e edits it, d declines: "
 CONSENT = "y accepts, d declines: "
 PROGRESS = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1, "message": "busy"}}
@@ -76,7 +77,7 @@ def test_a_call_on_a_terminal_asks_and_the_answer_arrives(serve: Any) -> None:
     assert asking.seen[0]["params"]["capabilities"] == BOTH
     assert len(asking.seen) == 1
     assert terminal.shown == (
-        "server 'demo' asks:\n  | What is it?\n(Enter takes what is in [brackets], Ctrl-D cancels)\n"
+        "server 'demo' asks:\n  | What is it?\n(Enter takes what is in [brackets], Ctrl-D cancels, you can decline before it is sent)\n"
         f"  Answer: forty-two é\n{END}\ndone\n"
     )
 
@@ -95,6 +96,7 @@ def test_every_kind_of_field_is_asked_with_its_default(serve: Any) -> None:
     asking = Asking(serve, form(schema), form(schema))
 
     with Terminal(*CALL) as terminal:
+        terminal.answer(BEGIN, "")
         terminal.answer("  | Who you are\n  Name (optional) [Ada]: ", "")
         terminal.answer("  age (a whole number, at least 0; optional) [36]: ", "")
         terminal.answer("  sure (y or n; optional) [no]: ", "")
@@ -102,6 +104,7 @@ def test_every_kind_of_field_is_asked_with_its_default(serve: Any) -> None:
         terminal.answer("  tags (numbers or names with commas, - for none; optional) [x]: ", "")
         terminal.answer("  note (optional): ", "")
         terminal.answer(END, "")
+        terminal.answer(BEGIN, "")
         for prompt, text in (
             ("Name", "Bob"),
             ("age", "7"),
@@ -140,6 +143,8 @@ def test_answers_can_be_changed_before_they_are_sent(serve: Any) -> None:
     asking = Asking(serve, form({"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}))
 
     with Terminal(*CALL) as terminal:
+        terminal.answer(BEGIN, "what?")
+        terminal.answer(BEGIN, "")
         terminal.answer("a (optional): ", "one")
         terminal.answer("b (optional): ", "two")
         terminal.answer(END, "e")
@@ -161,6 +166,40 @@ def test_a_question_can_be_declined(serve: Any, word: str) -> None:
         assert terminal.finish() == 0
 
     assert asking.result() == {"action": "decline"}
+
+
+@pytest.mark.parametrize("word", ["d", "decline", "n"])
+def test_a_form_of_several_fields_can_be_declined_before_any_is_filled_in(serve: Any, word: str) -> None:
+    asking = Asking(serve, form({"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}))
+
+    with Terminal(*CALL) as terminal:
+        terminal.answer(BEGIN, word)
+        assert terminal.finish() == 0
+
+    assert asking.result() == {"action": "decline"}
+    assert "a: " not in terminal.shown
+
+
+@pytest.mark.parametrize(
+    ("rules", "prompt"),
+    [
+        ({"type": "string", "title": "t" * 90}, "  " + "t" * 28 + "… (optional): "),
+        (
+            {"type": "string", "title": "t" * 90, "minLength": 1000, "maxLength": 9999, "format": "email"},
+            "  | an e-mail address of 1000 to 9999\n  | characters; optional\n  " + "t" * 39 + "…: ",
+        ),
+        ({"type": "integer", "title": "t" * 90, "default": 7}, "  | default: 7\n  | a whole number; optional\n"),
+    ],
+)
+def test_a_label_that_is_longer_than_the_line_is_cut_and_its_notes_stay_whole(
+    serve: Any, rules: dict[str, Any], prompt: str
+) -> None:
+    Asking(serve, form({"properties": {"x": rules}}))
+
+    with Terminal(*CALL, columns=50) as terminal:
+        terminal.answer(prompt, "")
+        terminal.answer(END, "")
+        assert terminal.finish() == 0
 
 
 @pytest.mark.parametrize("keys", [CTRL_D, f"half{CTRL_D}{CTRL_D}"])

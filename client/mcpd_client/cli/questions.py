@@ -76,7 +76,13 @@ class Asker:
         fields = Field.all_of(request.params.get("requestedSchema"))
         self._say(f"{asker_name(request)} asks:")
         self._quote(message_of(request))
-        self._say("(Ctrl-D cancels)" if not fields else "(Enter takes what is in [brackets], Ctrl-D cancels)")
+        if len(fields) > 1 and not self._wants_to_answer(request):
+            return {"action": "decline"}
+        self._say(
+            "(Enter takes what is in [brackets], Ctrl-D cancels, you can decline before it is sent)"
+            if fields
+            else "(Ctrl-D cancels)"
+        )
         content = {field.name: field.default for field in fields if field.default is not None}
         while True:
             for field in fields:
@@ -86,6 +92,15 @@ class Asker:
                 return {"action": "accept", "content": content}
             if action == "decline":
                 return {"action": "decline"}
+
+    def _wants_to_answer(self, request: ServerRequest) -> bool:
+        """Ask before the first of several fields: who declines need not fill them in."""
+        while True:
+            match self._read(request, "Enter to answer, d to decline, Ctrl-D to cancel: ").strip().lower():
+                case "":
+                    return True
+                case "d" | "decline" | "n" | "no":
+                    return False
 
     def _ask_field(self, request: ServerRequest, field: Field, content: dict[str, Any]) -> None:
         """Ask until there is an answer, and put it into `content`; what is there already is the default."""
@@ -114,14 +129,17 @@ class Asker:
         if len(field.choices) > SHOWN_CHOICES:
             self._say(f"  and {len(field.choices) - SHOWN_CHOICES} more")
         notes = "; ".join(note for note in (_instruction(field), "" if field.required else "optional") if note)
-        prompt = f"  {clean_line(field.title)}" + (f" ({notes})" if notes else "")
+        title, suffix = clean_line(field.title), f" ({notes})" if notes else ""
         shown = "" if default is None else f" [{clean_line(default)}]"
-        if display_width(prompt + shown) <= self._width():
-            return f"{prompt}{shown}: "
-        # What Enter would take has to be seen whole.
-        if default is not None:
+        room = self._width() - 2
+        if display_width(title + suffix + shown) > room and default is not None:
+            # What Enter would take has to be seen whole.
             self._quote(f"default: {default}")
-        return f"{shorten(prompt, self._width())}{'' if default is None else ' [default]'}: "
+            shown = " [default]"
+        if display_width(title + suffix + shown) > room and display_width(suffix) > room // 2:
+            self._quote(notes)
+            suffix = ""
+        return f"  {shorten(title, room - display_width(suffix + shown))}{suffix}{shown}: "
 
     def _ask_action(self, request: ServerRequest, *, has_fields: bool) -> str:
         """Ask what to do with the answers; without fields, consent has to be said and not only not refused."""

@@ -149,14 +149,16 @@ class RequestFailed(ClientError):
 
 
 def to_object(error: ClientError) -> dict[str, Any]:
-    """Return `{"error": {code, class?, message, server?, hint?, data?}}`, as `--json` prints it.
+    """Return `{"error": {code, class?, message, reason?, server?, hint?, data?}}`, as `--json` prints it.
 
-    An upstream's own error has no class.
+    An upstream's own error has no class. The reason is there where `data` does not say it.
     """
     members: dict[str, Any] = {"code": error.code}
     if error.kind:
         members["class"] = error.kind
     members["message"] = error.message
+    if error.reason and error.reason != _reason(error.data if isinstance(error.data, dict) else {}):
+        members["reason"] = error.reason
     for key in ("server", "hint", "data"):
         if (value := getattr(error, key)) is not None:
             members[key] = value

@@ -126,9 +126,30 @@ def test_a_refusal_is_explained_by_the_list(serve: Any, capfd: Capture) -> None:
     assert main(["prompt", "github", "review"]) == 4
     assert capfd.readouterr().err == "error: invalid params\n  it needs pr\n"
 
+    assert main(["prompt", "github", "review", "prr=1", "style=x"]) == 4
+    assert capfd.readouterr().err == "error: invalid params\n  it has no argument 'prr'; it needs pr\n"
+
+    assert main(["--json", "prompt", "github", "review"]) == 4
+    assert json.loads(capfd.readouterr().err)["error"]["reason"] == "it needs pr"
+
     assert main(["--json", "prompt", "github", "zzz"]) == 5
     error = json.loads(capfd.readouterr().err)["error"]
     assert (error["code"], error["server"], error["hint"]) == (-32602, "github", "mcpd prompts github")
+
+
+@pytest.mark.parametrize("listed", [{"items": [], "total": 0}, LookupError(-32601, "unknown method", {})])
+def test_a_server_without_the_capability_is_said_to_have_none(serve: Any, capfd: Capture, listed: object) -> None:
+    refusal = LookupError(-32601, "method not found", {})
+    methods = ("mcpd/prompt", "mcpd/read", "mcpd/complete")
+    serve({**dict.fromkeys(methods, refusal), "mcpd/prompts": listed, "mcpd/resources": listed})
+
+    for words, what in (
+        (["prompt", "demo", "review"], "prompts"),
+        (["read", "demo", "file:///a"], "resources"),
+        (["complete", "demo", "prompt", "review", "style"], "completions"),
+    ):
+        assert main(words) == 5
+        assert capfd.readouterr().err == f"error: server 'demo' has no {what}\n"
 
 
 def test_completions_are_printed_one_by_one(serve: Any, capfd: Capture) -> None:
@@ -148,7 +169,7 @@ def test_completions_are_printed_one_by_one(serve: Any, capfd: Capture) -> None:
 def test_variables_of_a_template_are_completed_too(serve: Any, capfd: Capture) -> None:
     seen = serve({"mcpd/complete": {"completion": {"values": []}}})
 
-    assert main(["complete", "files", "resource", "file:///{path}", "path"]) == 0
+    assert main(["complete", "files", "template", "file:///{path}", "path"]) == 0
     assert main(["complete", "files", "resource", "file:///{path}", "path", "--json"]) == 0
 
     assert capfd.readouterr() == ('{"completion":{"values":[]}}\n', "")

@@ -16,6 +16,8 @@ from tests.client.test_cli_commands import on_terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.client.scripted import Peer
+
 Capture = pytest.CaptureFixture[str]
 CaptureBytes = pytest.CaptureFixture[bytes]
 
@@ -219,6 +221,31 @@ def test_a_resource_that_the_server_does_not_have_is_explained_by_its_list(
 
     assert main(["read", "files", "file:///todo.md"]) == 4
     assert capfd.readouterr().err == "error: not found\n"
+
+
+def test_a_template_that_was_read_as_it_is_says_what_it_needs(serve: Any, capfd: Capture) -> None:
+    serve({"mcpd/read": LookupError(-32602, "not found", {})})
+
+    assert main(["read", "files", "x:{+id}/{b}"]) == 5
+
+    assert capfd.readouterr().err == "error: not found\n  it needs id, b\n  add id=… b=…\n"
+
+
+def test_an_answer_of_elicit_that_does_not_fit_ends_with_2(serve: Any, capfd: Capture) -> None:
+    def ask(peer: Peer, request: dict[str, Any]) -> None:
+        schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        question = {"message": "How many?", "requestedSchema": schema}
+        peer.send({"jsonrpc": "2.0", "id": "s1", "method": "elicitation/create", "params": question})
+        assert peer.read()["result"] == {"action": "cancel"}
+        peer.answer(request, read(note("abc")))
+
+    serve({"mcpd/read": ask, "mcpd/hello": {}})
+
+    assert main(["read", "files", "x:a", "--elicit", "accept-defaults"]) == 2
+
+    out, err = capfd.readouterr()
+    assert out == "abc"
+    assert "write --elicit '{\"n\": 1}'" in err
 
 
 def test_an_error_of_another_kind_asks_for_no_list(serve: Any, capfd: Capture) -> None:

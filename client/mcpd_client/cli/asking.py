@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from mcpd_client.cli.fetch import cut_note
 from mcpd_client.cli.lists import KINDS, all_items, arguments_of
@@ -15,7 +16,7 @@ from mcpd_client.sync import GRACE_SECONDS, view_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from mcpd_client.connection import Reply
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 # What a server answers for what it does not have: "resource not found" of the older revisions, invalid params.
 NOT_FOUND = (-32002, -32602)
+UNKNOWN_METHOD = -32601
+# Of RFC 6570 the two forms that say how one variable is written: {path}, {+path}.
+VARIABLE = re.compile(r"\{(\+?)([A-Za-z0-9_.%]+)\}")
 
 
 class Inquiry:
@@ -89,7 +93,9 @@ def ask(
         )
 
 
-def explain(client: Client, error: RequestFailed, kind: str, server: str, name: str) -> None:
+def explain(
+    client: Client, error: RequestFailed, kind: str, server: str, name: str, given: Collection[str] = ()
+) -> None:
     """Add to a server's own refusal what its list says about it: near names, or that there is none.
 
     Args:
@@ -98,29 +104,64 @@ def explain(client: Client, error: RequestFailed, kind: str, server: str, name: 
         kind: `resources` or `prompts`.
         server: who refused.
         name: what was asked for.
+        given: the names of the arguments that were sent along.
     """
-    if error.kind or error.code not in NOT_FOUND:
+    if error.kind or error.code not in (*NOT_FOUND, UNKNOWN_METHOD):
         return
-    from difflib import get_close_matches
-
     error.server = server
+    if variables := [match[2] for match in VARIABLE.finditer(name)] if kind == "resources" else []:
+        error.exit_code, error.reason = EXIT_TOOL, f"it needs {', '.join(variables)}"
+        error.hint = f"add {' '.join(f'{variable}=…' for variable in variables)}"
+        return
     try:
         items = all_items(client, kind, server)
     except ClientError:
-        return
+        items = None
+    if error.code == UNKNOWN_METHOD:
+        if not items:
+            lacks(error, server, kind)
+    elif items is not None:
+        _compare(error, kind, server, name, items, given)
+
+
+def lacks(error: RequestFailed, server: str, what: str) -> None:
+    """Let a refusal of a method say that the server has nothing of the kind."""
+    error.server, error.exit_code = server, EXIT_TOOL
+    error.message = f"server {server!r} has no {what}"
+
+
+def _compare(
+    error: RequestFailed,
+    kind: str,
+    server: str,
+    name: str,
+    items: Sequence[Mapping[str, Any]],
+    given: Collection[str],
+) -> None:
+    from difflib import get_close_matches
+
     key = KINDS[kind].key
     named = [item for item in items if item.get(key) == name]
     if named:
-        error.reason = error.reason or _needed(named[0])
+        error.reason = error.reason or _mismatch(named[0], given)
         return
     error.exit_code = EXIT_TOOL
     near = get_close_matches(name, [str(item.get(key)) for item in items], 3, 0.5)
     error.hint = f"did you mean {', '.join(near)}?" if near else f"mcpd {kind} {server}"
 
 
-def _needed(prompt: Mapping[str, Any]) -> str | None:
-    needed = [str(each.get("name")) for each in arguments_of(prompt) if each.get("required") is True]
-    return f"it needs {', '.join(needed)}" if needed else None
+def _mismatch(prompt: Mapping[str, Any], given: Collection[str]) -> str | None:
+    """Return what a prompt needs, and which of the given arguments it does not have."""
+    declared = arguments_of(prompt)
+    names = [str(each.get("name")) for each in declared]
+    needed = [str(each.get("name")) for each in declared if each.get("required") is True]
+    unknown = [name for name in given if name not in names]
+    parts = [f"it has no argument {', '.join(map(repr, unknown))}"] if unknown else []
+    if needed:
+        parts.append(f"it needs {', '.join(needed)}")
+    elif unknown and names:
+        parts.append(f"it takes {', '.join(names)}")
+    return "; ".join(parts) or None
 
 
 def pairs(arguments: Sequence[str]) -> dict[str, str]:

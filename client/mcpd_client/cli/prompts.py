@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpd_client.cli.asking import Inquiry, ask, explain, note_cut, pairs
+from mcpd_client.cli.asking import UNKNOWN_METHOD, Inquiry, ask, explain, lacks, note_cut, pairs
 from mcpd_client.cli.content import describe, text_in
 from mcpd_client.cli.fetch import byte_count
 from mcpd_client.cli.options import Command
@@ -28,7 +28,7 @@ def _prompt(options: Namespace) -> int:
         try:
             reply = inquiry.ask(client, "mcpd/prompt", params)
         except RequestFailed as error:
-            explain(client, error, "prompts", server, name)
+            explain(client, error, "prompts", server, name, params["arguments"])
             raise
     if options.json:
         print_out(reply.result_text() + "\n")
@@ -68,7 +68,9 @@ def _messages(result: Mapping[str, Any], style: Style) -> str:
 
 
 def _complete(options: Namespace) -> int:
-    ref = {"type": f"ref/{options.kind}", "name" if options.kind == "prompt" else "uri": options.name}
+    ref = {"type": "ref/resource", "uri": options.name}
+    if options.kind == "prompt":
+        ref = {"type": "ref/prompt", "name": options.name}
     params: dict[str, Any] = {
         "server": options.server,
         "ref": ref,
@@ -77,7 +79,12 @@ def _complete(options: Namespace) -> int:
     if options.known:
         params["context"] = {"arguments": pairs(options.known)}
     with open_client(options) as client:
-        reply = ask(client, "mcpd/complete", params, options, None)
+        try:
+            reply = ask(client, "mcpd/complete", params, options, None)
+        except RequestFailed as error:
+            if not error.kind and error.code == UNKNOWN_METHOD:
+                lacks(error, options.server, "completions")
+            raise
     if options.json:
         print_out(reply.result_text() + "\n")
         return 0
@@ -100,7 +107,7 @@ def _configure_prompt(parser: ArgumentParser) -> None:
 
 def _configure_complete(parser: ArgumentParser) -> None:
     parser.add_argument("server", metavar="SERVER")
-    parser.add_argument("kind", choices=("prompt", "resource"), help="whose argument: a prompt's, or a template's")
+    parser.add_argument("kind", choices=("prompt", "template", "resource"), help="whose argument; both others mean a template's")
     parser.add_argument("name", metavar="NAME", help="of the prompt, or the template itself")
     parser.add_argument("argument", metavar="ARGUMENT", help="which one")
     parser.add_argument("value", nargs="?", default="", metavar="VALUE", help="how it begins")
@@ -117,7 +124,7 @@ COMMANDS = {
     ),
     "complete": Command(
         _complete,
-        examples=("complete github prompt review style sh", "complete files resource 'file:///{path}' path no"),
+        examples=("complete github prompt review style sh", "complete files template 'file:///{path}' path no"),
         exits=EXITS,
         configure=_configure_complete,
     ),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from mcpd_client.cli.asking import Inquiry, explain, note_cut, pairs
+from mcpd_client.cli.asking import VARIABLE, Inquiry, explain, note_cut, pairs
 from mcpd_client.cli.content import attachments, blocks_of, text_in
 from mcpd_client.cli.fetch import byte_count
 from mcpd_client.cli.options import Command
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-# Of RFC 6570 the two forms that say how one variable is written: {path}, {+path}.
-_VARIABLE = re.compile(r"\{(\+?)([A-Za-z0-9_.%]+)\}")
 # What a URI may have as it is: the unreserved characters, and with "+" the reserved ones.
 UNRESERVED, RESERVED = "-._~", ":/?#[]@!$&'()*+,;="
 
@@ -38,13 +34,13 @@ def expand(template: str, values: Mapping[str, str]) -> str:
 
     if not values:
         return template
-    names = [match[2] for match in _VARIABLE.finditer(template)]
+    names = [match[2] for match in VARIABLE.finditer(template)]
     if odd := [name for name in values if name not in names]:
         known = f"it has {', '.join(names)}" if names else "it has none of the form {name}"
         raise UsageError(f"the template has no variable {odd[0]!r}", reason=known)
     if missing := [name for name in names if name not in values]:
         raise UsageError(f"the variable {missing[0]!r} has no value", hint=f"add {missing[0]}=…")
-    return _VARIABLE.sub(lambda match: quote(values[match[2]], UNRESERVED + (RESERVED if match[1] else "")), template)
+    return VARIABLE.sub(lambda match: quote(values[match[2]], UNRESERVED + (RESERVED if match[1] else "")), template)
 
 
 def _read(options: Namespace) -> int:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import trio
 
 from mcpd.config.diff import diff
-from mcpd.config.model import Config, Problem, Server
+from mcpd.config.model import NO_REMOTES, Config, Problem, Server
 from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping, UnknownServer
 from mcpd.upstream.around import Surroundings
 
@@ -296,6 +296,6 @@ def _no_remotes(config: Config, name: str) -> Misconfigured:
         file=config.file or config.path,
         server=name,
         key=f"servers.{name}.url",
-        message="remote servers are not available in this version",
+        message=NO_REMOTES,
     )
     return problem.error()

@@ -117,6 +117,9 @@ class Daemon(Struct, frozen=True, kw_only=True):
     idle_exit_seconds: float = 0.0
 
 
+NO_REMOTES = "remote servers are not available in this version"
+
+
 class Problem(Struct, frozen=True, kw_only=True):
     """One thing that is wrong with a file.
 

@@ -40,6 +40,14 @@ def test_check_of_a_right_file_says_so():
     assert check(read("")) == (0, "/c.toml: 0 servers, no errors\n", "")
 
 
+def test_check_warns_of_a_remote_server_that_cannot_be_called():
+    web = '[servers.web]\nurl = "https://h/"'
+
+    warning = "warning: /c.toml: servers.web.url: remote servers are not available in this version\n"
+    assert check(read(web)) == (0, "/c.toml: 1 server, no errors\n", warning)
+    assert check(read(f"{web}\nenabled = false")) == (0, "/c.toml: 1 server, no errors\n", "")
+
+
 def test_check_without_a_file_says_where_it_would_be(tmp_path):
     exit_status, stdout, _ = check(missing(tmp_path))
 

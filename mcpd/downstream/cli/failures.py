@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from mcpd.downstream.cli.text import Output, clean, listed, one_line
+from mcpd.downstream.cli.text import Output, brief, clean, listed, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +36,10 @@ EXIT_CODES = {
     "misconfigured": 9,
 }
 
+# An upstream's error: the user has to visit a page before the call can be done.
+URL_REQUIRED = -32042
+MAX_PAGES = 3
+URL_CHARACTERS = 8000
 MESSAGE_CHARACTERS = 1000
 # Of an upstream's `data`, whose size nobody but the upstream decides.
 DATA_CHARACTERS = 200
@@ -43,6 +47,14 @@ STDERR_LINES = 6
 STDERR_CHARACTERS = 200
 
 _FAILURE = r"(?i)error|exception|fatal|panic|fail|cannot|can't|not found|no such|denied"
+
+
+class _Page(Struct):
+    url: str
+
+
+class _Pages(Struct):
+    elicitations: list[_Page] = []
 
 
 def error_output(error: Mapping[str, Any], *, as_json: bool, server: str | None = None) -> Output:
@@ -68,8 +80,8 @@ def error_output(error: Mapping[str, Any], *, as_json: bool, server: str | None 
 
 def for_people(message: str, why: Sequence[str] = (), hint: str | None = None) -> str:
     """Return an error in lines: what is wrong, why, and what to type if that is a command of ours."""
-    lines = [f"error: {one_line(message, MESSAGE_CHARACTERS) or 'no message'}"]
-    lines += [f"  {one_line(line, MESSAGE_CHARACTERS)}" for line in why]
+    lines = [f"error: {one_line(brief(message), MESSAGE_CHARACTERS) or 'no message'}"]
+    lines += [f"  {one_line(brief(line), MESSAGE_CHARACTERS)}" for line in why]
     if hint:
         shown = one_line(hint, MESSAGE_CHARACTERS)
         lines.append(f"  try: {shown}" if shown.startswith("mcpd ") else f"  {shown}")
@@ -111,8 +123,28 @@ def _foreign(error: Mapping[str, Any], server: str | None) -> str:
     who = f"server '{server}'" if server else "the server"
     message = one_line(str(error.get("message", "")), MESSAGE_CHARACTERS) or "no message"
     data = error.get("data")
+    if error.get("code") == URL_REQUIRED and isinstance(data, Raw) and (pages := _pages(data)):
+        shown = "".join(f"  {url}\n  host: {host}\n" for url, host in pages)
+        return f"{for_people(f'{who} wants you to open a page: {message}')}{shown}  open it, then call again\n"
     why = _data_line(data) if isinstance(data, Raw) and data else ()
     return for_people(f"{who} answered: {message} (code {error.get('code')})", why)
+
+
+def _pages(data: Raw) -> list[tuple[str, str]]:
+    """Return the URLs that have to be visited first, each with its host; empty if they are not for a browser."""
+    from urllib.parse import urlsplit
+
+    try:
+        seen = msgspec.json.decode(data, type=_Pages).elicitations[:MAX_PAGES]
+        pages = [(page.url, urlsplit(page.url)) for page in seen]
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return []
+    plain = all(
+        parts.scheme in ("http", "https") and parts.hostname and len(url) <= URL_CHARACTERS and one_line(url) == url and " " not in url
+        for url, parts in pages
+    )
+    # None of them is cut or changed: it could lead elsewhere.
+    return [(url, str(parts.hostname)) for url, parts in pages] if plain else []
 
 
 def _data_line(data: Raw) -> list[str]:

@@ -78,6 +78,11 @@ def one_line(text: str, limit: int | None = None) -> str:
     return line if limit is None or len(line) <= limit else line[: limit - 1] + ELLIPSIS
 
 
+def brief(text: str) -> str:
+    """Return an error with only the first folders of a PATH that was searched; `mcpd get` has all of them."""
+    return re.sub(r"(not found in PATH [^:;\n]*:[^:;\n]*:)[^;\n]+", rf"\1{ELLIPSIS}", text)
+
+
 def with_newline(text: str) -> str:
     """Return the text with a newline at its end, unless there is one or nothing at all."""
     return text if not text or text.endswith("\n") else text + "\n"

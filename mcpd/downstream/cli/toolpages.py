@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from mcpd.downstream.cli import schema as schemas
-from mcpd.downstream.cli.text import Output, escaped, one_line, table, width, with_newline, wrap
+from mcpd.downstream.cli.text import Output, brief, escaped, one_line, table, width, with_newline, wrap
 from mcpd.downstream.cli.usage import MAX_ROWS, argument_rows, example, signature
 from mcpd.protocol import rawjson
 from mcpd.protocol.jsonrpc import ABSENT
@@ -89,7 +89,7 @@ def _notes(seen: _Listing, command: ToolsCommand) -> list[str]:
     notes = []
     for problem in rawjson.elements(seen.problems or b"[]", "the list of problems"):
         message = _text(rawjson.decode(_TOOL, problem, "a problem", "an object").message)
-        notes.append(f"error: {one_line(message, DESCRIPTION_CHARACTERS)}")
+        notes.append(f"error: {one_line(brief(message), DESCRIPTION_CHARACTERS)}")
     for raw, what in ((seen.incomplete, "the list is not complete"), (seen.set_aside, "left out")):
         said = [_text(item) for item in rawjson.elements(raw or b"[]", "the list of notes")[:MAX_NOTES]]
         notes += [f"{what}: {one_line(text, DESCRIPTION_CHARACTERS)}" for text in said]

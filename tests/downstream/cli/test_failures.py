@@ -174,3 +174,39 @@ def test_any_error_can_be_printed(code, message, data):
     assert shown.count("\n") == 1
     assert json.loads(shown)["error"]["code"] == code
     assert lines(error, server="s").startswith("error: ")
+
+
+URL = "https://github.com@evil.example:8443/?a=" + "x" * 2000
+
+
+def required(*urls):
+    pages = [{"mode": "url", "url": url, "elicitationId": "e", "message": "m"} for url in urls]
+    data = Raw(json.dumps({"elicitations": pages}).encode())
+    return lines({"code": -32042, "message": "Sign in", "data": data}, server="hub")
+
+
+def test_a_page_that_has_to_be_opened_first_is_shown_whole_with_its_host():
+    assert required(URL) == (
+        f"error: server 'hub' wants you to open a page: Sign in\n  {URL}\n  host: evil.example\n"
+        "  open it, then call again\n"
+    )
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "https://a.example/\x1b[2J", "https://[", "https://a.example/ b", ""])
+def test_what_is_no_page_for_a_browser_is_shown_as_data(url):
+    text = required(URL[:40], url)
+
+    assert text.startswith("error: server 'hub' answered: Sign in (code -32042)\n")
+    assert "host: " not in text
+
+
+def test_of_a_path_that_was_searched_only_the_first_folders_are_shown():
+    why = "command x not found in PATH /a:/b with blank:/c:/d e:/f; try"
+
+    assert lines({"code": 10, "message": why, "data": {"class": "server_unavailable", "reason": why}}) == (
+        "error: command x not found in PATH /a:/b with blank:…; try\n"
+        "  command x not found in PATH /a:/b with blank:…; try\n"
+    )
+    assert json.loads(
+        error_output({"code": 10, "message": why, "data": {"class": "server_unavailable"}}, as_json=True).stderr
+    )["error"]["message"] == why

@@ -176,6 +176,18 @@ def test_status_tells_the_copies_of_several_projects_apart(serve: Any, home: Pat
     assert f"\n    project: {home}/shop\n" in capfd.readouterr().out
 
 
+def test_a_path_that_was_searched_is_whole_in_get_and_short_in_lists(serve: Any, capfd: Capture) -> None:
+    why = "command x not found in PATH /a:/b:/c:/d"
+    rows = [{**BROKEN, "reason": why}]
+    serve({"mcpd/status": {"daemon": DAEMON, "servers": rows}, "mcpd/servers": {"servers": rows}})
+
+    assert main(["status"]) == 0
+    assert "command x not found in PATH /a:/b:…, next try in 4 s\n" in capfd.readouterr().out
+
+    assert main(["get", "broken"]) == 0
+    assert f"note: {why}\n" in capfd.readouterr().out
+
+
 def test_ls_names_a_server_once_however_many_copies_it_has(serve: Any, capfd: Capture) -> None:
     serve({"mcpd/servers": copies_in("/a", "/b", "/c")})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcpd_client.cli.feed import line_of, run_feed
 from mcpd_client.cli.options import Command
-from mcpd_client.cli.render import Style, clean_line
+from mcpd_client.cli.render import Style, brief, clean_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _AT_FRONT = ("time", "event", "server", "project")
 
 def format_event(event: Mapping[str, Any], *, style: Style, columns: int | None) -> str:
     """Return one line about what happened."""
-    return line_of(event, clean_line(_told(event)), style=style, columns=columns)
+    return line_of(event, brief(clean_line(_told(event))), style=style, columns=columns)
 
 
 def _told(event: Mapping[str, Any]) -> str:

@@ -9,7 +9,17 @@ from __future__ import annotations
 import json
 
 from mcpd_client.cli.options import Command
-from mcpd_client.cli.render import Style, clean_line, dump, format_bytes, print_note, print_out, table, terminal_columns
+from mcpd_client.cli.render import (
+    Style,
+    brief,
+    clean_line,
+    dump,
+    format_bytes,
+    print_note,
+    print_out,
+    table,
+    terminal_columns,
+)
 from mcpd_client.cli.session import open_client
 from mcpd_client.sync import PAGE_ITEMS
 
@@ -115,7 +125,7 @@ def _said(item: Mapping[str, Any], name: str, limit: int | None = LINE_CHARACTER
 
 
 def _notes(found: Mapping[str, Any], kind: str, server: str | None) -> list[str]:
-    notes = [f"error: {_said(problem, 'message')}" for problem in found.get("problems", [])]
+    notes = [f"error: {brief(_said(problem, 'message', None))}" for problem in found.get("problems", [])]
     for key, what in (("incomplete", "the list is not complete"), ("set_aside", "left out")):
         notes += [f"{what}: {clean_line(str(text))[:LINE_CHARACTERS]}" for text in found.get(key, [])[:MAX_NOTES]]
     if found.get("stale"):

@@ -30,6 +30,7 @@ LEAST_WRAPPED = 24
 MARGIN = "     "
 # Of a path in a line or a table.
 PATH_CELLS = 24
+_SEARCHED = re.compile(r"(not found in PATH [^:;\n]*:[^:;\n]*:)[^;\n]+")
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33"}
 
 
@@ -41,6 +42,11 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """Return `clean(text)` in one line."""
     return " ".join(clean(text).split())
+
+
+def brief(text: str) -> str:
+    """Return what a server says of itself with only the first folders of a PATH that was searched; `get` has all."""
+    return _SEARCHED.sub(r"\1…", text)
 
 
 def terminal_columns(fd: int) -> int | None:
@@ -154,9 +160,9 @@ def render_error(error: ClientError, *, as_json: bool = False) -> str:
     """Return an error for people, at most three lines: what, why, what to type; or one line of JSON."""
     if as_json:
         return json.dumps(to_object(error), ensure_ascii=False, separators=(",", ":")) + "\n"
-    lines = [f"error: {clean_line(error.message)}"]
+    lines = [f"error: {brief(clean_line(error.message))}"]
     if error.reason:
-        lines.append(f"  {clean_line(error.reason)}")
+        lines.append(f"  {brief(clean_line(error.reason))}")
     if error.hint:
         hint = clean_line(error.hint)
         lines.append(f"  try: {hint}" if hint.startswith("mcpd ") else f"  {hint}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpd_client.cli.options import Command
-from mcpd_client.cli.render import Style, clean_line, print_note, print_out, table, terminal_columns
+from mcpd_client.cli.render import Style, brief, clean_line, print_note, print_out, table, terminal_columns
 from mcpd_client.cli.session import open_client
 from mcpd_client.errors import UsageError
 
@@ -50,7 +50,7 @@ def _says(item: Mapping[str, Any]) -> str:
 def _explain(query: str, found: Mapping[str, Any], *, problems: bool) -> None:
     """Say on stderr what the table does not: that it is empty or cut, and whose tools are missing."""
     for problem in found.get("problems", ()) if problems else ():
-        print_note(f"not searched: {clean_line(problem['message'])}")
+        print_note(f"not searched: {brief(clean_line(problem['message']))}")
     shown, total = len(found["items"]), found["total"]
     if not total:
         print_note(f"no tool matches {clean_line(query)!r}; all tools: mcpd tools")

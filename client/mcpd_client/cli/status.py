@@ -8,6 +8,7 @@ from mcpd_client.cli.logs import format_log_line
 from mcpd_client.cli.options import Command
 from mcpd_client.cli.render import (
     Style,
+    brief,
     clean_line,
     display_width,
     dump,
@@ -74,7 +75,7 @@ def age_seconds(moment: str) -> float:
 
 def format_note(row: Mapping[str, Any]) -> str:
     """Return why a server is not ready, or what it is doing."""
-    parts = [str(row["reason"])] if row.get("reason") else []
+    parts = [brief(str(row["reason"]))] if row.get("reason") else []
     if seconds := row.get("retry_after_seconds"):
         parts.append(f"next try in {seconds:.0f} s")
     if count := row.get("in_flight"):

@@ -39,11 +39,13 @@ def check(tree: Mapping[str, Tree], shape: Shape, *, tool: str, prefix: str = ""
     Raises:
         BadRequest: The server would refuse this; `reason` lists what there is.
     """
-    if shape.is_closed and (unknown := next((name for name in tree if not shape.has(name)), None)) is not None:
-        raise _unknown(unknown, shape, prefix, tool)
-    if missing := [name for name in shape.required if name not in tree]:
-        needed = listed([f"'{_shown(prefix + name)}'" for name in missing[:MAX_LISTED]])
-        raise BadRequest(f"{_shown(tool)} needs {needed}", reason=_takes(shape, prefix))
+    unknown = [name for name in tree if not shape.has(name)]
+    missing = [name for name in shape.required if name not in tree]
+    if unknown and shape.is_closed:
+        raise _unknown(unknown, missing, shape, prefix, tool)
+    if missing:
+        odd = f"; '{_shown(prefix + unknown[0])}' is none of its arguments" if unknown and shape.names else ""
+        raise BadRequest(f"{_shown(tool)} needs {_quoted(missing, prefix)}{odd}", reason=_takes(shape, prefix))
     for name, value in tree.items():
         if (inner := shape.member(name)) is not None:
             _check_value(value, inner, tool, prefix + name)
@@ -84,12 +86,20 @@ def _choice_texts(choices: list[object]) -> list[str]:
     return [*shown, f"{len(choices) - MAX_LISTED} more"] if len(choices) > MAX_LISTED else shown
 
 
-def _unknown(name: str, shape: Shape, prefix: str, tool: str) -> BadRequest:
+def _unknown(names: list[str], missing: list[str], shape: Shape, prefix: str, tool: str) -> BadRequest:
+    name = names[0]
     if (bare := name.strip()) != name and bare in shape.names:
         return BadRequest(f"write {_shown(prefix + bare)}=VALUE, without blanks around the =")
     guess = near(name, shape.names)
+    others = [other for other in missing if other != guess]
+    needs = f", and needs {_quoted(others, prefix)}" if others else ""
     meant = f"; did you mean '{_shown(prefix + guess)}'?" if guess else ""
-    return BadRequest(f"{_shown(tool)} has no argument '{_shown(prefix + name)}'{meant}", reason=_takes(shape, prefix))
+    said = f"{_shown(tool)} has no argument {_quoted(names, prefix, 'or')}{needs}{meant}"
+    return BadRequest(said, reason=_takes(shape, prefix))
+
+
+def _quoted(names: list[str], prefix: str, word: str = "and") -> str:
+    return listed([f"'{_shown(prefix + name)}'" for name in names[:MAX_LISTED]], word)
 
 
 def _takes(shape: Shape, prefix: str) -> str:

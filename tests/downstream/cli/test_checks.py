@@ -39,6 +39,7 @@ STRICT = {
     [
         (["titel=x"], "create has no argument 'titel'; did you mean 'title'?"),
         (["title=x", "zzz=1"], "create has no argument 'zzz'"),
+        (["yyy=x", "zzz=1"], "create has no argument 'yyy' or 'zzz', and needs 'title'"),
         (["state=open"], "create needs 'title'"),
         (["title=x", "state=opne"], """argument 'state' must be "open" or "closed", not "opne\""""),
         (["title=x", "level=3"], "argument 'level' must be 1 or 2, not 3"),
@@ -57,6 +58,13 @@ def test_what_the_schema_certainly_refuses_is_refused_before_the_call(words, mes
     assert problem.message == message
     assert problem.hint == "mcpd tools github.create"
     assert made(*words, schema=STRICT, check=False)
+
+
+def test_what_an_open_schema_does_not_name_is_named_beside_what_is_missing():
+    schema = {"properties": {"text": {}}, "required": ["text"]}
+
+    assert refusal("txt=x", schema=schema).message == "create needs 'text'; 'txt' is none of its arguments"
+    assert made("txt=x", "text=y", schema=schema)
 
 
 def test_a_wrong_name_comes_with_all_that_there_are():

@@ -130,5 +130,5 @@ class ResultStore:
             lives = f"{self._keep_seconds / 60:g} minutes"
         return HandleExpired(
             f"no result is kept under this handle: handles live {lives}, less if many large results follow",
-            hint="make the call again, with a larger max_bytes if all of it is needed",
+            hint="make the call again, with a larger max_bytes (--max-bytes) if all of it is needed",
         )

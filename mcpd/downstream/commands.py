@@ -217,7 +217,7 @@ class Commands:
             "total": len(found.items),
             "shown": len(found.items),
         }
-        for extra in ("stale", "incomplete", "set_aside", "problems"):
+        for extra in ("stale", "stale_servers", "incomplete", "set_aside", "problems"):
             if value := getattr(found, extra):
                 listing[extra] = value
         if not found.items and found.problems and self._broker.config.unusable:

@@ -40,6 +40,7 @@ class Gathered:
     items: list[Item] = field(default_factory=list)
     revision: int = 0
     stale: bool = False
+    stale_servers: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
@@ -70,7 +71,7 @@ class Lists:
         max_bytes = paging.PAGE_BYTES if p.name is None else paging.DESCRIPTOR_BYTES + 2 * paging.ENVELOPE_BYTES
         result = paging.page(found.items, p.offset, p.limit, max_bytes)
         result["revision"] = found.revision
-        for extra in ("stale", "incomplete", "set_aside", "problems"):
+        for extra in ("stale", "stale_servers", "incomplete", "set_aside", "problems"):
             if value := getattr(found, extra):
                 result[extra] = value
         return result
@@ -138,6 +139,7 @@ def _joined(answers: list[tuple[str, tuple[Listing, bool]]], problems: list[Mcpd
         found.items += _tagged(name, listing)
         found.revision += listing.revision
         found.stale |= stale
+        found.stale_servers += [name] if stale else []
         found.incomplete += [f"{name}: {listing.incomplete}"] if listing.incomplete else []
         found.set_aside += [f"{name}: {what}" for what in listing.set_aside]
     return found

@@ -103,14 +103,15 @@ def test_a_list_in_json_is_the_page_as_the_socket_gave_it(serve: Any, capfd: Cap
 
 def test_what_is_missing_in_a_list_is_said_on_stderr(serve: Any, capfd: Capture) -> None:
     problems = [{"code": 10, "message": "server 'x' \x1b[31mis down", "data": {}}]
-    page = listing(problems=problems, incomplete=["files: it has more"], set_aside=["files: item 2: odd"], stale=True)
+    notes = {"incomplete": ["files: it has more"], "set_aside": ["files: item 2: odd"], "stale_servers": ["one"]}
+    page = listing(problems=problems, stale=True, **notes)
     serve({"mcpd/resources": page, "mcpd/prompts": listing()})
 
     assert main(["resources"]) == 0
     assert capfd.readouterr() == (
         "",
         "error: server 'x' is down\nthe list is not complete: files: it has more\nleft out: files: item 2: odd\n"
-        "the list is an earlier one: the server cannot be asked now\n",
+        "the list of 'one' is an earlier one; for a newer one: mcpd start one\n",
     )
 
     assert main(["prompts"]) == 0

@@ -128,8 +128,8 @@ def _notes(found: Mapping[str, Any], kind: str, server: str | None) -> list[str]
     notes = [f"error: {brief(_said(problem, 'message', None))}" for problem in found.get("problems", [])]
     for key, what in (("incomplete", "the list is not complete"), ("set_aside", "left out")):
         notes += [f"{what}: {clean_line(str(text))[:LINE_CHARACTERS]}" for text in found.get(key, [])[:MAX_NOTES]]
-    if found.get("stale"):
-        notes.append("the list is an earlier one: the server cannot be asked now")
+    for name in map(clean_line, map(str, found.get("stale_servers", [])[:MAX_NOTES])):
+        notes.append(f"the list of {name!r} is an earlier one; for a newer one: mcpd start {name}")
     shown, total = len(found["items"]), found.get("total", 0)
     if shown < total:
         words = " ".join(["mcpd", kind, *([clean_line(server)] if server else []), "--all"])

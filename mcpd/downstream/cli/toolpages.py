@@ -39,6 +39,7 @@ class _Listing(Struct, gc=False):
     shown: int = 0
     nextOffset: int | None = None
     stale: bool = False
+    stale_servers: Raw = ABSENT
     problems: Raw = ABSENT
     incomplete: Raw = ABSENT
     set_aside: Raw = ABSENT
@@ -93,8 +94,9 @@ def _notes(seen: _Listing, command: ToolsCommand) -> list[str]:
     for raw, what in ((seen.incomplete, "the list is not complete"), (seen.set_aside, "left out")):
         said = [_text(item) for item in rawjson.elements(raw or b"[]", "the list of notes")[:MAX_NOTES]]
         notes += [f"{what}: {one_line(text, DESCRIPTION_CHARACTERS)}" for text in said]
-    if seen.stale:
-        notes.append("the list is an earlier one: the server has not given a newer one")
+    stale = [one_line(_text(name), NAME_COLUMNS) for name in rawjson.elements(seen.stale_servers or b"[]", "the servers")]
+    for name in stale[:MAX_NOTES]:
+        notes.append(f"the list of '{name}' is an earlier one; for a newer one: mcpd start {name}")
     if seen.nextOffset is not None:
         words = ["mcpd tools", *([one_line(command.server)] if command.server else []), "--all"]
         notes.append(f"shown {seen.shown} of {seen.total} tools; all of them: {' '.join(words)}")

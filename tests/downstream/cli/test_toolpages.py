@@ -55,7 +55,12 @@ def test_the_list_is_whole_and_tab_separated_in_a_pipe():
             "shown 3 of 30 tools; all of them: mcpd tools github --all\n",
         ),
         (listing(total=30, nextOffset=3), ToolsCommand(quiet=True), ""),
-        (listing(stale=True), ToolsCommand(), "the list is an earlier one: the server has not given a newer one\n"),
+        (
+            listing(stale=True, stale_servers=["one", "two"]),
+            ToolsCommand(),
+            "the list of 'one' is an earlier one; for a newer one: mcpd start one\n"
+            "the list of 'two' is an earlier one; for a newer one: mcpd start two\n",
+        ),
         (listing([]), ToolsCommand(), "no tools\n"),
         (
             listing([], problems=[{"code": 10, "message": "server 'x'\nis gone"}]),

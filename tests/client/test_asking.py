@@ -575,7 +575,7 @@ def test_a_call_whose_content_is_saved_can_ask_too(serve: Any, home: Path) -> No
 
     assert main([*CALL, "--elicit", '{"answer": "x"}', "-o", f"{home}/out"]) == 0
 
-    assert (home / "out").read_text() == "x"
+    assert (home / "out").read_text() == "x\n"
 
 
 def test_two_terminals_at_once_each_get_their_own_question(serve: Any) -> None:

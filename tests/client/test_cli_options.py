@@ -123,7 +123,7 @@ def test_a_mistyped_command_is_recognised(
         ["config", "check", "demo"],
         ["fetch", "h", "--offset", "-1"],
         ["call", "demo", "echo", "-o"],
-        ["call", "demo", "echo", "--save", "/nowhere"],
+        ["call", "demo", "echo", "--save", "/dev/null/x"],
         ["call", "demo", "echo", "text=@/nowhere/file"],
         ["status", "\udcff"],
     ],

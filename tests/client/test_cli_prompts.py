@@ -99,7 +99,7 @@ def test_the_next_part_of_a_prompt_can_be_fetched(serve: Any, capfd: Capture) ->
 
     assert main(["fetch", "r1", "--offset", "3"]) == 0
 
-    assert capfd.readouterr() == ("def", "")
+    assert capfd.readouterr() == ("def", "that was the end\n")
 
 
 def test_json_is_the_result_as_the_socket_gave_it(serve: Any, capfd: Capture) -> None:

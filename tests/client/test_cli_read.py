@@ -121,7 +121,7 @@ def test_a_resource_is_written_to_a_file(
     assert main(["read", "files", "x:p", "-o", str(home / "out")]) == 0
 
     assert (home / "out").read_bytes() == content
-    assert capfd.readouterr() == ("", "")
+    assert capfd.readouterr() == ("", f"{len(content)} bytes written to {home}/out\n")
     assert seen[0]["params"]["max_bytes"] == 16 * 1024 * 1024
 
 
@@ -270,5 +270,5 @@ def test_the_next_part_of_what_was_read_can_be_fetched(serve: Any, capfd: Captur
 
     assert main(["fetch", "r1a2", "--offset", "6"]) == 0
 
-    assert capfd.readouterr() == ("ghi", "[image/png, 9 bytes]\n")
+    assert capfd.readouterr() == ("ghi", "[image/png, 9 bytes]\nthat was the end\n")
     assert seen[0]["params"] == {"handle": "r1a2", "offset": 6}

@@ -108,7 +108,7 @@ def test_a_picture_is_written_to_a_file(serve: Any, home: Path, capfd: Capture) 
     assert main(["call", "demo", "image", "-o", f"{home}/x.png"]) == 0
 
     assert (home / "x.png").read_bytes() == PICTURE
-    assert capfd.readouterr() == ("a picture", "")
+    assert capfd.readouterr() == ("a picture", f"{len(PICTURE)} bytes written to {home}/x.png\n")
     assert seen[0]["params"]["argv"] == ["call", "--json", "--max-bytes", "16777216", "demo", "image"]
 
 
@@ -120,12 +120,12 @@ def test_a_picture_is_written_to_stdout(serve: Any, capfdbinary: pytest.CaptureF
     assert capfdbinary.readouterr().out == PICTURE
 
 
-def test_text_is_written_to_a_file_as_it_is(serve: Any, home: Path) -> None:
+def test_text_is_written_to_a_file_as_it_would_be_printed(serve: Any, home: Path) -> None:
     serve({"mcpd/cli": answer({"content": [{"type": "text", "text": "é"}]})})
 
     assert main(["call", "demo", "echo", "--output", f"{home}/x.txt"]) == 0
 
-    assert (home / "x.txt").read_bytes() == "é".encode()
+    assert (home / "x.txt").read_bytes() == "é\n".encode()
 
 
 def test_several_pictures_do_not_fit_into_one_file(serve: Any, home: Path, capfd: Capture) -> None:
@@ -141,9 +141,9 @@ def test_what_is_not_text_is_saved_under_new_names(serve: Any, home: Path, capfd
     blob = {"type": "resource", "resource": {"uri": "x:/y", "mimeType": "../../etc", "blob": "AAAA"}}
     serve({"mcpd/cli": answer({"content": [TEXT, IMAGE, IMAGE, blob], "_meta": {"mcpd/view": {"truncated": True}}})})
 
-    assert main(["call", "demo", "image", "--save", str(home)]) == 0
+    assert main(["call", "demo", "image", "--save", f"{home}/new/folder"]) == 0
 
-    saved = sorted(home.glob("mcpd-*"))
+    saved = sorted((home / "new" / "folder").glob("mcpd-*"))
     assert [path.read_bytes() for path in saved] == [b"\0\0\0", PICTURE, PICTURE]
     assert [path.suffix for path in saved] == [".etc", ".png", ".png"]
     out, err = capfd.readouterr()
@@ -174,6 +174,16 @@ def test_content_that_is_not_base64_is_an_error(serve: Any, home: Path, capfd: C
     assert main(["call", "demo", "sound", "-o", f"{home}/x"]) == 1
 
     assert capfd.readouterr().err == "error: the server sent content that is not base64\n"
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_before_the_call(serve: Any, home: Path, capfd: Capture) -> None:
+    (home / "file").touch()
+    seen = serve({})
+
+    assert main(["call", "demo", "image", "--save", f"{home}/file"]) == 2
+
+    assert capfd.readouterr().err.startswith(f"error: --save needs a directory, and {home}/file cannot be one")
+    assert seen == []
 
 
 def test_a_file_that_cannot_be_written_is_an_error_before_the_call(serve: Any, home: Path, capfd: Capture) -> None:

@@ -44,7 +44,7 @@ def test_the_command_line_shows_a_view_and_fetches_the_rest_byte_for_byte(shared
         parts.append(done.out)
         offset += len(done.out.encode())
 
-    assert done.err == ""
+    assert done.err == "that was the end\n"
     assert len(parts) == 5
     assert "".join(parts) == big(SIZE)
 

@@ -39,7 +39,7 @@ def _fetch(options: Namespace) -> int:
                 break
             params["offset"] = offset
     if not options.quiet and not options.json:
-        _print_rest(options.handle, view_of(reply.result), asked=options.all or options.offset is not None)
+        _print_rest(options.handle, view_of(reply.result), options)
     return 0
 
 
@@ -85,15 +85,15 @@ def cut_note(view: Mapping[str, Any]) -> str | None:
     return f"{shown}; the next part: mcpd fetch {clean_line(str(handle))} {where}{warning}"
 
 
-def _print_rest(handle: str, view: Mapping[str, Any], *, asked: bool) -> None:
+def _print_rest(handle: str, view: Mapping[str, Any], options: Namespace) -> None:
     offset = view.get("nextOffset")
     kept = view.get("kept")
     if kept is not None:
         print_note(f"warning: only the first {kept} bytes of the result were kept (limits.result_bytes)")
-    if offset is None:
-        if not asked and not view.get("shown") and view.get("bytes"):
-            print_note(f"that was all of it; from the beginning: mcpd fetch {handle} --offset 0")
-    else:
+    if offset is None and not options.all:
+        again = "" if options.offset is not None else f"; from the beginning: mcpd fetch {handle} --offset 0"
+        print_note(f"that was the end{again}" if view.get("shown") else f"that was all of it{again}")
+    elif offset is not None:
         of = f" of {view['bytes']}" if view.get("bytes") is not None else ""
         print_note(f"cut at byte {offset}{of}; the next part: mcpd fetch {handle} --offset {offset}")
 

@@ -100,7 +100,7 @@ def _complete(options: Namespace) -> int:
 def _configure_prompt(parser: ArgumentParser) -> None:
     parser.add_argument("server", metavar="SERVER")
     parser.add_argument("name", nargs="?", metavar="NAME", help="or SERVER.NAME in one word")
-    parser.add_argument("arguments", nargs="*", metavar="k=v", help="text; k=@FILE is a file's, k=@- that of stdin")
+    parser.add_argument("arguments", nargs="*", default=[], metavar="k=v", help="text; k=@FILE is a file's, k=@- that of stdin")
     parser.add_argument("--max-bytes", metavar="N", help="how much text to print at most; default 32768")
     add_elicit(parser)
 
@@ -111,7 +111,7 @@ def _configure_complete(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="of the prompt, or the template itself")
     parser.add_argument("argument", metavar="ARGUMENT", help="which one")
     parser.add_argument("value", nargs="?", default="", metavar="VALUE", help="how it begins")
-    parser.add_argument("known", nargs="*", metavar="k=v", help="other arguments that are known already")
+    parser.add_argument("known", nargs="*", default=[], metavar="k=v", help="other arguments that are known already")
 
 
 EXITS = (0, 2, 3, 4, 5, 6, 7, 8, 130)

@@ -7,7 +7,7 @@ from mcpd_client.cli.content import attachments, blocks_of, text_in
 from mcpd_client.cli.fetch import byte_count
 from mcpd_client.cli.options import Command
 from mcpd_client.cli.render import clean, clean_line, format_bytes, print_note, print_out, terminal_columns
-from mcpd_client.cli.saving import MAX_BYTES, check_writable, write_output
+from mcpd_client.cli.saving import MAX_BYTES, check_writable, note_written, write_output
 from mcpd_client.cli.session import open_client
 from mcpd_client.cli.tools import add_elicit
 from mcpd_client.errors import RequestFailed, UsageError
@@ -59,7 +59,7 @@ def _read(options: Namespace) -> int:
             explain(client, error, "resources", options.server, params["uri"])
             raise
     if options.output is not None:
-        _write(options.output, reply.result)
+        _write(options.output, reply.result, quiet=options.quiet or options.json)
     if options.json and options.output != "-":
         print_out(reply.result_text() + "\n")
     elif options.output is None:
@@ -69,7 +69,7 @@ def _read(options: Namespace) -> int:
     return inquiry.end()
 
 
-def _write(path: str, result: Mapping[str, Any]) -> None:
+def _write(path: str, result: Mapping[str, Any], *, quiet: bool) -> None:
     """Write all that was read into one file, if it is of a kind that one file can hold."""
     blocks = [block for block in blocks_of(result) if not _is_omitted(block)]
     if len(blocks) < len(blocks_of(result)):
@@ -81,7 +81,9 @@ def _write(path: str, result: Mapping[str, Any]) -> None:
     found = list(attachments(result))
     if found and len(blocks) > 1:
         raise UsageError(f"the resource has {len(blocks)} parts, and -o names one file", hint="use --json instead")
-    write_output(path, found[0].content if found else "".join(_texts(blocks)).encode("utf-8", "replace"))
+    content = found[0].content if found else "".join(_texts(blocks)).encode("utf-8", "replace")
+    write_output(path, content)
+    note_written(path, content, quiet=quiet)
 
 
 def _print(result: Mapping[str, Any], options: Namespace) -> None:
@@ -136,7 +138,7 @@ def _size(omitted: Mapping[str, Any]) -> str:
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("server", metavar="SERVER")
     parser.add_argument("uri", metavar="URI", help="of a resource, or a template with its variables behind it")
-    parser.add_argument("variables", nargs="*", metavar="k=v", help="what to put for {k} of a template")
+    parser.add_argument("variables", nargs="*", default=[], metavar="k=v", help="what to put for {k} of a template")
     parser.add_argument("-o", "--output", metavar="FILE", help="write it to FILE, - for stdout")
     parser.add_argument("--max-bytes", metavar="N", help="how much to print at most; default 32768, with -o 16 MiB")
     add_elicit(parser)

@@ -25,8 +25,8 @@ MAX_BYTES = 16 * 1024 * 1024
 
 def call_and_save(options: Namespace, argv: Sequence[str], files: Mapping[str, str]) -> int:
     """Call, and write the content of the result to where `-o` or `--save` says."""
-    if options.save is not None and not os.path.isdir(options.save):
-        raise UsageError(f"--save needs a directory, and {options.save} is none")
+    if options.save is not None:
+        _make_folder(options.save)
     as_json = "--json" in argv
     if options.output not in (None, "-"):
         check_writable(options.output)
@@ -35,7 +35,7 @@ def call_and_save(options: Namespace, argv: Sequence[str], files: Mapping[str, s
         return print_answer(status, out, err)
     result = _decode(out)
     if options.output is not None:
-        _write_output(options.output, result)
+        _write_output(options.output, result, quiet="-q" in argv or as_json)
     if options.save is not None:
         _write_all(options.save, result, quiet="-q" in argv)
     if options.output is None or (options.output != "-" and list(attachments(result))):
@@ -43,6 +43,14 @@ def call_and_save(options: Namespace, argv: Sequence[str], files: Mapping[str, s
     if view_of(result).get("truncated"):
         print_note(f"warning: the result is larger than {MAX_BYTES} bytes and was cut")
     return print_answer(0, "", err)
+
+
+def _make_folder(path: str) -> None:
+    """Have a folder before the call, not after it."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--save needs a directory, and {path} cannot be one: {error.strerror}") from None
 
 
 def check_writable(path: str) -> None:
@@ -74,12 +82,24 @@ def _for_reading(result: Mapping[str, Any]) -> str:
     return clean(text).rstrip("\n") + "\n"
 
 
-def _write_output(path: str, result: Mapping[str, Any]) -> None:
+def _write_output(path: str, result: Mapping[str, Any], *, quiet: bool) -> None:
     found = list(attachments(result))
     if len(found) > 1:
         raise UsageError(f"the result has {len(found)} files, and -o names one", hint="use --save DIR instead")
-    content = found[0].content if found else text_of(result).encode("utf-8", "replace")
+    content = found[0].content if found else _ended(text_of(result)).encode("utf-8", "replace")
     write_output(path, content)
+    note_written(path, content, quiet=quiet)
+
+
+def _ended(text: str) -> str:
+    """Return a text as it would be printed: with a newline at its end."""
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def note_written(path: str, content: bytes, *, quiet: bool) -> None:
+    """Say on stderr what is in a file now."""
+    if path != "-" and not quiet:
+        print_note(f"{len(content)} byte{'' if len(content) == 1 else 's'} written to {path}")
 
 
 def write_output(path: str, content: bytes) -> None:

@@ -48,8 +48,8 @@ def test_a_table_on_a_terminal_has_a_header_and_fits() -> None:
     ("columns", "expected"),
     [
         (40, "NAME    NOTE\na       one two three four five six\n        seven\nlonger\n"),
-        (24, "NAME    NOTE\na\n     one two three four\n     five six seven\nlonger\n"),
-        (9, "NAME\na\n     one two\n     three\n     four\n     five six\n     seven\nlonger\n"),
+        (24, "NAME\n     NOTE\na\n     one two three four\n     five six seven\nlonger\n"),
+        (9, "NAME\n     NOTE\na\n     one two\n     three\n     four\n     five six\n     seven\nlonger\n"),
     ],
 )
 def test_a_table_can_keep_the_whole_of_its_last_column(columns: int, expected: str) -> None:

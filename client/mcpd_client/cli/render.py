@@ -101,8 +101,12 @@ def table_lines(
     room = columns - sum(widths[:-1]) - 2 * (len(header) - 1)
     if not wrap:
         return [_line(header, widths, max(room, 8)), *(_line(row, widths, max(room, 8)) + "\n" for row in cells)]
-    title = header[-1] if display_width(header[-1]) <= room else ""
-    return [_line([*header[:-1], title], widths, room), *(_wrapped(row, widths, room, columns) for row in cells)]
+    widest = max((display_width(row[-1]) for row in cells), default=0)
+    if widest <= max(room, 0):
+        title = header[-1] if display_width(header[-1]) <= room else ""
+        return [_line([*header[:-1], title], widths, room), *(_line(row, widths, room) + "\n" for row in cells)]
+    head, *lines = [_wrapped(row, widths, room, columns) for row in [header, *cells]]
+    return [head.rstrip("\n"), *lines]
 
 
 def display_width(text: str) -> int:
@@ -190,14 +194,11 @@ def _line(row: Sequence[str], widths: Sequence[int], room: int) -> str:
 
 
 def _wrapped(row: Sequence[str], widths: Sequence[int], room: int, columns: int) -> str:
-    """Return a row whose last cell goes on in its column, or below the row where that is too narrow."""
-    if display_width(row[-1]) <= max(room, 0):
-        return _line(row, widths, room) + "\n"
-    begin = _line([*row[:-1], ""], widths, room)
+    """Return a row whose last cell goes on in its column, or stands below the row where that is too narrow."""
     if room < LEAST_WRAPPED:
-        return "".join(f"{line}\n" for line in [begin, *_broken(row[-1], max(columns - len(MARGIN), 8), MARGIN)])
-    before = sum(widths[:-1]) + 2 * (len(widths) - 1)
-    first, *more = _broken(row[-1], room, " " * before)
+        below = _broken(row[-1], max(columns - len(MARGIN), 8), MARGIN)
+        return "".join(f"{line}\n" for line in [_line([*row[:-1], ""], widths, room), *below])
+    first, *more = _broken(row[-1], room, " " * (sum(widths[:-1]) + 2 * (len(widths) - 1))) or [""]
     return "".join(f"{line}\n" for line in [_line([*row[:-1], first.strip()], widths, room), *more])
 
 

@@ -20,10 +20,11 @@ def _why(options: Namespace) -> int:
     found = reply.result
     head = f"{found['server']} is shared by {_SHARED.get(found['scope'], found['scope'])}: {found['because']}\n"
     print_out(clean_line(head) + "\n")
-    cells = [[clean_line(str(one.get(key) or "-")) for key in ("field", "value", "splits")] for one in found["fields"]]
-    style = Style(1, no_color=options.no_color)
+    style, columns = Style(1, no_color=options.no_color), terminal_columns(1)
+    nothing = "-" if columns is None else ""
+    cells = [[clean_line(str(one.get(key) or nothing)) for key in ("field", "value", "splits")] for one in found["fields"]]
     header = ("FIELD", "VALUE", "WHAT WOULD SPLIT IT")
-    print_out(table(header, cells, columns=terminal_columns(1), style=style, wrap=True))
+    print_out(table(header, cells, columns=columns, style=style, wrap=True))
     if found.get("identity"):
         print_out(f"identity {found['identity']}; copies: {len(found['copies'])}\n")
     return 0

@@ -86,6 +86,8 @@ def of(place: Place) -> dict[str, Any]:
     }
     if place.catalog.counts:
         row["lists"] = dict(place.catalog.counts)
+    if asking := len(place.routing.open) + len(place.asking):
+        row["asking"] = asking
     if slot.outcomes:
         row["outcomes"] = dict(slot.outcomes)
     if dropped := dict(slot.dropped + (current.channel.counts if current is not None else slot.dropped.__class__())):

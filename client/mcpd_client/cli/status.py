@@ -80,6 +80,10 @@ def format_note(row: Mapping[str, Any]) -> str:
         parts.append(f"next try in {seconds:.0f} s")
     if count := row.get("in_flight"):
         parts.append(f"{count} in flight")
+    if count := row.get("queued"):
+        parts.append(f"{count} waiting")
+    if row.get("asking"):
+        parts.append("a user is being asked")
     return ", ".join(parts)
 
 

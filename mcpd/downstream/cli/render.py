@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from mcpd.downstream.cli import fields
 from mcpd.downstream.cli.blocks import block_text, is_text, single_line
-from mcpd.downstream.cli.failures import EXIT_TOOL, EXIT_UNEXPECTED, for_people, indented
+from mcpd.downstream.cli.failures import EXIT_TOOL, EXIT_USAGE, for_people, indented
 from mcpd.downstream.cli.text import Output, clean, one_line, with_newline
 from mcpd.protocol import rawjson
 from mcpd.protocol.jsonrpc import ABSENT
@@ -162,4 +162,4 @@ def _without_field(missing: Missing, seen: _Result, status: int, command: CallCo
     hint = None
     if (view := _view(seen)).truncated:
         hint = f"the result was cut: call again with --max-bytes {view.bytes}"
-    return Output(EXIT_UNEXPECTED, "", for_people(missing.message, [missing.reason], hint))
+    return Output(EXIT_USAGE, "", for_people(missing.message, [missing.reason], hint))

@@ -264,7 +264,7 @@ def test_a_field_is_cleaned_for_a_terminal_and_quoted_as_json():
 
 def test_a_missing_field_says_what_there_is():
     assert printed(VALUES, field="structuredContent.item") == Output(
-        1,
+        2,
         "",
         "error: the result has no structuredContent.item\n  structuredContent has items and none; did you mean items?\n",
     )

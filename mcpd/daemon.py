@@ -47,7 +47,9 @@ HEARTBEAT_SECONDS = 5.0
 # Whoever started the daemon waits for an answer, and loading takes a tenth of its start.
 LOG_SECONDS = 0.5
 # Needed now and then, and not to be had any more when descriptors have run out.
-LATER = ("base64", "difflib", "json", "shlex", "tomllib", "unicodedata", "urllib.parse")
+LATER = (
+    "base64", "difflib", "json", "mcpd.broker.ranking", "shlex", "tomllib", "unicodedata", "urllib.parse",
+)  # fmt: skip
 # The last answers are small, and their readers are local.
 FLUSH_SECONDS = 1.0
 

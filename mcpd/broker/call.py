@@ -51,21 +51,25 @@ class Call(Exchange):
     """
 
     __slots__ = (
-        "_answer", "_asked", "_deadline", "_extended", "_inputs", "_latest", "_phase", "_place", "_repeated", "_round",
-        "_rounds", "_seconds", "_token", "client", "exclusive", "incarnation", "over", "passed_on", "request",
-        "request_id", "unasked",
+        "__dict__", "_deadline", "_extended", "_latest", "_phase", "_place", "_seconds", "_token", "client", "exclusive",
+        "incarnation", "over", "request", "request_id",
     )  # fmt: skip
+
+    # What few calls need, and so is the class's until one does.
+    _answer: Raw | None = None
+    _round: Round | None = None
+    _rounds = _asked = 0
+    _inputs = b""
+    _repeated = passed_on = False
+    unasked = ""
 
     def __init__(self, place: Place, client: Client, request_id: bytes, request: Request, now: float) -> None:
         self.id = self.frame = b""
         self._place, self.client, self.request_id, self.request = place, client, request_id, request
-        self._answer: Raw | None = None
-        self._round: Round | None = None
-        self._rounds, self._asked, self._inputs = 0, 0, b""
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
-        self.incarnation, self.unasked = 0, ""
-        self.over = self.passed_on = self.exclusive = self._extended = self._repeated = False
+        self.incarnation = 0
+        self.over = self.exclusive = self._extended = False
         self._phase = NEW
         limits = place.slot.server.timeout
         seconds = request.timeout
@@ -117,10 +121,12 @@ class Call(Exchange):
         self.incarnation = session.incarnation
         if self._extended:
             self._restart_clock()
-        token = request_id if self._token is not None else None
-        client, request, place = self.client, self.request, self._place
-        level = place.level_of(client.key) if place.leveled else None
-        meta = sessions.meta(session, token, request.meta, client.capabilities_json, level)
+        request, place = self.request, self._place
+        if session.era == "legacy" and not (request.meta or self._inputs):  # as often
+            return request.method, request.params()
+        token, key = request_id if self._token is not None else None, self.client.key
+        level = place.level_of(key) if place.leveled else None
+        meta = sessions.meta(session, token, request.meta, self.client.capabilities_json, level)
         return request.method, sessions.list_params(request.params(), meta, self._inputs)
 
     def _restart_clock(self) -> None:
@@ -318,9 +324,11 @@ class Call(Exchange):
         self.over = True
         # Its deadline may keep this alive for a while; what it carried is not kept with it.
         self.request.drop()
-        self.frame, self._inputs = b"", b""
-        self._round = self._answer = None
-        self._place.asking.discard(self)
+        self.frame = b""
+        if self.__dict__:
+            self._round = self._answer = None
+            self._inputs = b""
+            self._place.asking.discard(self)
         self._place.timers.died()
         slot = self._place.slot
         slot.outcomes[outcome] += 1

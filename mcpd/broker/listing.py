@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -11,7 +11,8 @@ from msgspec import Raw
 from mcpd.protocol.caching import Scope
 from mcpd.protocol.paging import Item
 
-from .ranking import Index
+if TYPE_CHECKING:
+    from .ranking import Index
 
 
 class Kind(NamedTuple):

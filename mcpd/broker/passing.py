@@ -14,12 +14,15 @@ class Passing:
     Args:
         admission: who may go.
         left: told of each call that has given its place back, when those after it have gone.
+
+    Attributes:
+        busy: somebody is being let go right now.
     """
 
     def __init__(self, admission: Admission[Call], left: Callable[[Call], None]) -> None:
         self._admission, self._left = admission, left
         self._freed: list[Call] = []
-        self._passing = False
+        self.busy = False
 
     def release(self, call: Call) -> None:
         """Give a call's place back, and let those in who can go now.
@@ -27,21 +30,17 @@ class Passing:
         Whoever is let in may fail at once and give his place back, too: that is worked off here, one by
         one, and not deeper and deeper.
         """
-        if not (self._passing or self._admission.queued):  # as nearly always
-            self._admission.release(call.client.key, exclusive=call.exclusive)
-            self._left(call)
-            return
         self._freed.append(call)
-        if self._passing:
+        if self.busy:
             return
-        self._passing = True
+        self.busy = True
         try:
             while self._freed:
                 done = self._freed.pop()
                 self._go(self._admission.release(done.client.key, exclusive=done.exclusive))
                 self._left(done)
         finally:
-            self._passing = False
+            self.busy = False
 
     def leave(self, call: Call) -> None:
         """Let a call leave the queue; the others may have waited for it to have the upstream alone."""

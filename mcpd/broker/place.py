@@ -137,7 +137,9 @@ class Place(Observer):
     def release(self, call: Call) -> None:
         """Give a call's place back; an exclusive one that haunts its server keeps its lane until that is over."""
         self.slot.idle.use()
-        if call.exclusive and self.ghosts.holds(call):
+        if not (call.exclusive or self.admission.queued or self.routing.open or self.passing.busy):
+            self.admission.release(call.client.key)  # as nearly always
+        elif call.exclusive and self.ghosts.holds(call):
             self.routing.on_idle(call.client.key)
         else:
             self.passing.release(call)

@@ -79,11 +79,18 @@ class Shelf:
         """Return the list of an upstream with that identity."""
         pending = self._pending.get((identity, kind))
         if pending is not None:
+            await trio.lowlevel.checkpoint()
             return pending
+        if not self._has(identity, kind):  # a thread would take longer than this look
+            await trio.lowlevel.checkpoint()
+            return None
         try:
             return await trio.to_thread.run_sync(self.read, identity, kind, abandon_on_cancel=True)
         except RuntimeError:  # no thread to be had
             return None
+
+    def _has(self, identity: str, kind: str) -> bool:
+        return os.path.exists(self._path(identity, kind))
 
     def put(self, identity: str, kind: str, shelved: Shelved) -> None:
         """Keep a list; it is written in a moment."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import trio
 from msgspec import Raw, Struct
 
@@ -65,7 +66,10 @@ class Calls:
 
     def call(self, connection: Connection, request_id: bytes, params: Raw) -> None:
         """Call a tool: the hot path."""
-        request = read_params("mcpd/call", self._tool, params)
+        try:
+            request = self._tool(params or b"{}")
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            request = read_params("mcpd/call", self._tool, params)  # says what is wrong with them
         if request.timeout is not None or request.max_bytes < 1 or bytes(memoryview(request.arguments)[:1]) != b"{":
             checked("mcpd/call", request)
         call = self._broker.call(connection, request_id, request)

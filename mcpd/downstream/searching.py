@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
@@ -18,11 +18,13 @@ from mcpd.broker.broker import Broker
 from mcpd.broker.catalog import Listing
 from mcpd.broker.parties import Guest
 from mcpd.broker.place import Place
-from mcpd.broker.ranking import Document, Index, rank
 from mcpd.errors import BadRequest, CallTimeout, InvalidPage, McpdError
 from mcpd.protocol import paging
 
 from .connection import Connection
+
+if TYPE_CHECKING:
+    from mcpd.broker.ranking import Document, Index
 
 DEFAULT_LIMIT = 10
 # Longer ones are no questions.
@@ -96,6 +98,8 @@ class Search:
         for place, listing in found.lists:
             await trio.lowlevel.checkpoint()  # an index takes a while, and others have calls going
             indexes.append(_indexed(place.server.name, listing))
+        from mcpd.broker.ranking import rank  # not needed by a daemon that is just starting
+
         best, total = rank(p.query, indexes, p.limit)
         items: list[Raw] = []
         room = paging.PAGE_BYTES - paging.ENVELOPE_BYTES
@@ -159,11 +163,15 @@ def _late(server: str) -> CallTimeout:
 def _indexed(server: str, listing: Listing) -> Index:
     """Return the index of a list; built once."""
     if listing.index is None:
+        from mcpd.broker.ranking import Index
+
         listing.index = Index(server, [_document(*item) for item in listing.items])
     return listing.index
 
 
 def _document(name: str, descriptor: Raw) -> Document:
+    from mcpd.broker.ranking import Document
+
     try:
         seen = msgspec.json.decode(descriptor, type=_Described)
     except (msgspec.MsgspecError, RecursionError):

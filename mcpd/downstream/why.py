@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from hashlib import blake2b
 from typing import Any
 
@@ -18,7 +18,7 @@ from . import rows
 from .connection import Connection
 
 # A digest that is shown must not help anybody to guess what went into it.
-_SALT = secrets.token_bytes(16)
+_SALT = os.urandom(16)
 SHOWN_BYTES = 6
 
 

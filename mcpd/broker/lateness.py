@@ -22,14 +22,15 @@ def timed_out(call: Call, place: Place, seconds: float, began: bool, queued: boo
         queued: it has waited for a place all the time.
     """
     server = place.slot.server.name
-    return CallTimeout(
+    problem = CallTimeout(
         f"server '{server}' {_how_far(call, place, queued)} '{call.what}' within {round(seconds, 2):g} s",
         server=server,
-        hint=f"mcpd call --timeout {max(1, round(seconds * 4)):g} …",
+        hint=f"mcpd {call.request.command} --timeout {max(1, round(seconds * 4)):g} …",
         may_have_run=began,
-        tool=call.what,
         seconds=round(seconds, 3),
     )
+    problem.details[call.request.noun] = call.what
+    return problem
 
 
 def _how_far(call: Call, place: Place, queued: bool) -> str:

@@ -30,8 +30,9 @@ class Request(Struct, gc=False, kw_only=True):
     meta: dict[str, Raw] | None = msgspec.field(name="_meta", default=None)
 
     method: ClassVar[bytes] = b""
-    # What errors call it, and how its result is cut; None: it is short by its specification.
+    # What errors call it, the command for it, and how its result is cut; None: it is short by its specification.
     noun: ClassVar[str] = ""
+    command: ClassVar[str] = ""
     shape: ClassVar[Shape | None] = None
 
     @property
@@ -55,6 +56,7 @@ class ToolRequest(Request):
 
     method: ClassVar[bytes] = b'"tools/call"'
     noun: ClassVar[str] = "tool"
+    command: ClassVar[str] = "call"
     shape: ClassVar[Shape | None] = "call"
 
     @property
@@ -78,6 +80,7 @@ class ReadRequest(Request):
 
     method: ClassVar[bytes] = b'"resources/read"'
     noun: ClassVar[str] = "resource"
+    command: ClassVar[str] = "read"
     shape: ClassVar[Shape | None] = "read"
 
     @property
@@ -98,6 +101,7 @@ class PromptRequest(Request):
 
     method: ClassVar[bytes] = b'"prompts/get"'
     noun: ClassVar[str] = "prompt"
+    command: ClassVar[str] = "prompt"
     shape: ClassVar[Shape | None] = "prompt"
 
     @property
@@ -122,6 +126,7 @@ class CompleteRequest(Request):
 
     method: ClassVar[bytes] = b'"completion/complete"'
     noun: ClassVar[str] = "completion"
+    command: ClassVar[str] = "complete"
 
     @property
     def what(self) -> str:

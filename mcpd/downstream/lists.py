@@ -34,7 +34,8 @@ class Gathered:
     """The lists of all servers that were asked, one after the other.
 
     `problems` are the errors of servers that could not list; with one server asked for, its error is
-    raised instead.
+    raised instead. `ttl_ms` is what is left of the servers' promises that the lists are good, and `is_public`
+    whether all of them may be shown to anybody: the least of what each has promised.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -44,6 +45,8 @@ class Gathered:
     incomplete: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
+    ttl_ms: int = 0
+    is_public: bool = False
 
 
 class Lists:
@@ -71,6 +74,8 @@ class Lists:
         max_bytes = paging.PAGE_BYTES if p.name is None else paging.DESCRIPTOR_BYTES + 2 * paging.ENVELOPE_BYTES
         result = paging.page(found.items, p.offset, p.limit, max_bytes)
         result["revision"] = found.revision
+        if found.ttl_ms > 0:
+            result |= {"ttlMs": found.ttl_ms, "cacheScope": "public" if found.is_public else "private"}
         for extra in ("stale", "stale_servers", "incomplete", "set_aside", "problems"):
             if value := getattr(found, extra):
                 result[extra] = value
@@ -135,6 +140,10 @@ class Lists:
 
 def _joined(answers: list[tuple[str, tuple[Listing, bool]]], problems: list[McpdError]) -> Gathered:
     found = Gathered(problems=[problem.to_error() for problem in problems])
+    now = trio.current_time()
+    left = [0 if stale else listing.ttl_ms_left(now) for _, (listing, stale) in answers]
+    found.ttl_ms = min(left, default=0) if not problems else 0
+    found.is_public = all(listing.cache_scope == "public" for _, (listing, _) in answers)
     for name, (listing, stale) in answers:
         found.items += _tagged(name, listing)
         found.revision += listing.revision

@@ -33,14 +33,12 @@ class Visitor:
         pid, uid: of the process that connected.
         hello: what it has said about itself last.
         known: which copies are its own, once somebody has asked.
-        epoch: counts how often it has turned to another project.
     """
 
     def __init__(self, key: int, sock: socket.socket) -> None:
         self.key = key
         self.pid, self.uid = peer_of(sock)
         self.hello: Hello | None = None
-        self.epoch = 0
         self.known: Seeker | None = None
 
     @property
@@ -66,10 +64,7 @@ class Visitor:
             raise BadRequest("mcpd/hello: scope can only be narrowed, to client")
         before = self.seeker if is_bound else self.known
         self.hello, self.known = hello, None
-        if before is None or before.is_at(self.seeker):
-            return False
-        self.epoch += 1
-        return True
+        return before is not None and not before.is_at(self.seeker)
 
 
 def peer_of(sock: socket.socket) -> tuple[int, int]:

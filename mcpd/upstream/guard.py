@@ -294,10 +294,6 @@ class Guard:
             take(_LOST, None)
         self._sweep(MAX_SWEEPS)
 
-    def _is_ours(self, pid: int) -> bool:
-        """Whether a process carries this daemon's mark; others may have been our children before we were mcpd."""
-        return guardian.read_mark(pid) >> 14 == guardian.mark_of(self._scope, self._instance, 0) >> 14
-
     def _sweep(self, left: int) -> None:
         """Kill and reap what came to us from a guardian that has died, again and again until that is nothing."""
         adopted = [pid for pid in guardian.children(os.getpid()) if pid != self.pid and pid not in self._strangers]

@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from mcpd.broker.requests import ReadRequest
 from mcpd.config.model import Limits, Timeout
 from tests.broker.desk import Client, Desk
 from tests.upstream.fakes import INITIALIZED, LEGACY, FakeServer, Reaction, Script, World, after
@@ -293,3 +294,13 @@ async def test_a_call_that_is_over_cannot_be_cancelled(world: World, autojump_cl
     call.cancel("too late")
 
     assert (cancelled(world.servers[0]), desk.outcomes, desk.places) == ([], {"done": 1}, (0, 0))
+
+
+async def test_a_resource_that_does_not_come_is_named_as_what_it_is(world: World, autojump_clock: MockClock) -> None:
+    desk = Desk(world, LEGACY)
+    client = desk.client()
+
+    error = await client.error(client.send(ReadRequest(server="fake", uri="note:1", timeout=2.0)))
+
+    assert (error["class"], error["resource"], "tool" in error) == ("timeout", "note:1", False)
+    assert error["hint"] == "mcpd read --timeout 8 …"

@@ -20,7 +20,7 @@ from mcpd.downstream.lists import ListParams, Lists
 from mcpd.errors import BadRequest, InvalidPage, McpdError, UnknownTool
 from tests.broker.desk import Desk
 from tests.downstream.hall import Line
-from tests.upstream.fakes import INITIALIZED, LEGACY, FakeServer, Script, World, server
+from tests.upstream.fakes import INITIALIZED, LEGACY, MODERN, FakeServer, Script, World, server
 
 ALL = {"tools": {}, "prompts": {}, "resources": {}}
 KINDS = ("tools", "prompts", "resources", "templates")
@@ -160,6 +160,30 @@ async def test_the_revision_shows_that_a_list_has_changed_between_two_pages(
 
     assert first == same
     assert (first["total"], second["total"], second["revision"] > first["revision"]) == (30, 31, True)
+
+
+def promises(seconds: float, scope: str) -> Script:
+    """Return the script of a modern server that says for how long, and for whom, its list is good."""
+    hints = {"ttlMs": int(seconds * 1000), "cacheScope": scope}
+    return {**MODERN, "tools/list": {"tools": [TOOL], "resultType": "complete", **hints}}
+
+
+async def test_what_is_left_of_a_servers_promise_is_passed_on(world: World, autojump_clock: MockClock) -> None:
+    lists = lists_of(world, promises(60, "public"))
+
+    first = await page(lists)
+    await trio.sleep(20)
+    later = await page(lists)
+
+    assert [(one["ttlMs"], one["cacheScope"]) for one in (first, later)] == [(60_000, "public"), (40_000, "public")]
+
+
+async def test_a_private_list_is_passed_on_as_private(world: World, autojump_clock: MockClock) -> None:
+    assert (await page(lists_of(world, promises(60, "private"))))["cacheScope"] == "private"
+
+
+async def test_nothing_is_promised_for_a_server_that_promises_nothing(world: World, autojump_clock: MockClock) -> None:
+    assert not {"ttlMs", "cacheScope"} & (await page(lists_of(world, offers(tools=[TOOL])))).keys()
 
 
 # -- one by name ---------------------------------------------------------------------------------

@@ -178,6 +178,6 @@ def _header(buffer: bytes) -> tuple[int, int]:
     stop, start = min(ends)
     for line in buffer[:stop].split(b"\n"):
         name, _, value = line.partition(b":")
-        if name.strip().lower() == HEADER[:-1] and value.strip().isdigit():
+        if name.strip().lower() == HEADER[:-1] and value.strip().isdigit() and len(value) < 20:
             return start, int(value)
     return start, 0

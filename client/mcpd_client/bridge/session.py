@@ -8,12 +8,12 @@ sent again; anything else is answered with an error, so that nothing runs twice.
 from collections import deque
 
 from mcpd_client.bridge import answers, lines
+from mcpd_client.bridge.answers import Failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mcpd_client.bridge.answers import Failure
     from mcpd_client.bridge.lines import Message
 
 OWN_IDS = "mcpd-bridge-"

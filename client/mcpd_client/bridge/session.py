@@ -22,7 +22,7 @@ INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
-# What a session consists of beside the handshake: what is set here holds for what comes later.
+# What is set by these holds for what comes later.
 SETTINGS = frozenset(("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
 # What changes nothing, or nothing more the second time.
 REPEATABLE = SETTINGS | {
@@ -61,9 +61,9 @@ class Entry:
     @property
     def may_repeat(self) -> bool:
         """Whether it can be sent to the next daemon although this one may have read it."""
-        if self.method == LISTEN:
-            return True
-        return self.method in REPEATABLE and len(self.line) <= MAX_KEPT_BYTES and self.sendings < MAX_SENDINGS
+        if not self.line or len(self.line) > MAX_KEPT_BYTES:
+            return False
+        return self.method == LISTEN or (self.method in REPEATABLE and self.sendings < MAX_SENDINGS)
 
 
 class Session:
@@ -119,7 +119,8 @@ class Session:
             if message.method == "initialize":
                 self._is_initialized = False
             if self._is_refused and message.method not in ("initialize", "server/discover"):
-                self._queue_all(self._handshake())
+                for entry in self._handshake():
+                    self._put(entry)
             self._put(Entry(line, ids=(message.id,), method=message.method, since=now))
             return True
         if message.kind == lines.BATCH:
@@ -252,10 +253,6 @@ class Session:
     def _put(self, entry: Entry) -> None:
         self.queue.append(entry)
         self.queued_bytes += len(entry.line)
-
-    def _queue_all(self, entries: "Iterable[Entry]") -> None:
-        for entry in entries:
-            self._put(entry)
 
     def _replace_queue(self, entries: "Iterable[Entry]") -> None:
         self.queue = deque(entries)

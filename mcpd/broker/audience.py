@@ -30,8 +30,10 @@ class Audience:
 
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""
-        for guests in self._guests.values():
+        for which, guests in list(self._guests.items()):
             guests.pop(key, None)
+            if not guests:
+                del self._guests[which]  # the name of a server may be one that only this client knew
 
     def turn(self, key: Hashable, server: str) -> None:
         """Forget that a client has asked for lists of a server, whose copy was one of its project before."""

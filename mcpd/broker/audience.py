@@ -28,6 +28,12 @@ class Audience:
         """Note that a client has asked for a list of a server, or for those of all."""
         self._guests.setdefault((server, KINDS[kind].capability), {})[guest.key] = guest
 
+    def unlisted(self, key: Hashable, kind: str) -> None:
+        """Forget that a client has asked for lists of a kind: it is not concerned by their changes any more."""
+        for (_, capability), guests in self._guests.items():
+            if capability == KINDS[kind].capability:
+                guests.pop(key, None)
+
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""
         for which, guests in list(self._guests.items()):

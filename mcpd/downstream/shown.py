@@ -67,6 +67,16 @@ class Local(NamedTuple):
     work: Callable[[Raw], Awaitable[dict[str, Any]]]
 
 
+class Through(NamedTuple):
+    """A tool that calls the one that its arguments name, as if that had been called.
+
+    `resolve` gets the `arguments` of the call as JSON and returns whose tool that is and the arguments for it, or
+    the CallToolResult that says why there is nothing to call.
+    """
+
+    resolve: Callable[[Raw], Awaitable[tuple[Route, Raw] | dict[str, Any]]]
+
+
 class Source(Protocol):
     """What a face shows. `guest` is the connection: who asks, and which copies are its own."""
 
@@ -88,13 +98,13 @@ class Source(Protocol):
             McpdError: It cannot be had.
         """
 
-    def find(self, kind: str, name: str, guest: Guest) -> Route | Local | None:
+    def find(self, kind: str, name: str, guest: Guest) -> Route | Local | Through | None:
         """Return whose a tool, a prompt or a resource (by uri) is, from what is known; None if that is not enough.
 
         `kind` is `tools`, `prompts`, `resources`, or `templates` for the reference of a completion.
         """
 
-    async def look(self, kind: str, name: str, guest: Guest) -> Route | Local:
+    async def look(self, kind: str, name: str, guest: Guest) -> Route | Local | Through:
         """Find out whose something is.
 
         Raises:

@@ -43,7 +43,7 @@ def short(pairs: Iterable[Pair], between: str = SEPARATOR) -> dict[Pair, str]:
     """
 
     def joined(server: str, name: str) -> str:
-        server, name = _clean(server), _clean(name)
+        server, name = clean(server), clean(name)
         if "__" in between:
             return f"{server}{between}{name.lstrip('_')}".lstrip("_")
         return _UNDERSCORES.sub("_", f"{server}{between}{name}").lstrip("_")
@@ -68,7 +68,8 @@ def aliases(pair: Pair) -> set[str]:
     return written | {_OTHER.sub("_", one) for one in written} | {_UNDERSCORES.sub("_", one) for one in written}
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Return a text of the characters that names may have."""
     return _UNDERSCORES.sub("_", _OTHER.sub("_", text))
 
 

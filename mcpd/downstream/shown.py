@@ -68,10 +68,9 @@ class Local(NamedTuple):
 
 
 class Through(NamedTuple):
-    """A tool that calls the one that its arguments name, as if that had been called.
+    """A tool of mcpd's own that calls another one: `resolve` gets the arguments, and says whose and with which.
 
-    `resolve` gets the `arguments` of the call as JSON and returns whose tool that is and the arguments for it, or
-    the CallToolResult that says why there is nothing to call.
+    It raises McpdError for a protocol error; a `CallToolResult` instead of a route is the answer.
     """
 
     resolve: Callable[[Raw], Awaitable[tuple[Route, Raw] | dict[str, Any]]]

@@ -7,6 +7,7 @@ of all names that are published, never by what it looks like.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
@@ -18,14 +19,13 @@ from msgspec import Raw
 from mcpd import __version__
 from mcpd.broker.broker import Broker
 from mcpd.broker.explaining import nearest
-from mcpd.broker.listing import KINDS
 from mcpd.broker.parties import Guest
-from mcpd.broker.place import Place
 from mcpd.errors import McpdError, ServerProtocol, UnknownTool
 from mcpd.protocol import links, names, rawjson
 from mcpd.protocol.names import Pair
 
 from . import instructions
+from .bridges import Bridges, offers
 from .gathering import Gathering
 from .published import Published
 from .shown import Card, Local, Route, Shown, Through
@@ -41,6 +41,7 @@ CAPABILITIES = {
 INFO = Raw(msgspec.json.encode({"name": "mcpd", "title": "mcpd", "version": __version__}))
 # The member of a descriptor that is published under another name.
 _KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
+_STYLED = re.compile("mcp(_resource|_prompt)?__")
 # A server that may have what is looked for gets this long to say so.
 LOOK_SECONDS = 30.0
 # Two names that begin with so many letters of a server are taken for that server's while it starts.
@@ -70,6 +71,8 @@ class Aggregate:
         between = names.separator(separator)
         self._form = "mcp__SERVER__TOOL" if style == "mcp" else f"SERVER{between}TOOL"
         self._broker, mint = broker, names.mcp if style == "mcp" else partial(names.short, between=between)
+        self._bridges = Bridges(broker, lambda guest: lambda route, result: self.result(route, result, guest))
+        self._has_bridges = style == "mcp"
         self._published = {kind: Published(mint if key == "name" else names.uris) for kind, key in _KEYS.items()}
 
     # -- how it presents itself ------------------------------------------------------------------
@@ -80,15 +83,18 @@ class Aggregate:
         Raises:
             McpdError: There is none of the servers that were asked for.
         """
-        return self.present(OPENING.format(self._form), guest)
+        return await self.present(OPENING.format(self._form), guest)
 
-    def present(self, opening: str, guest: Guest) -> Card:
+    async def present(self, opening: str, guest: Guest) -> Card:
         """Return how it presents itself with other words to begin with; raises as `card`."""
         if (problem := self.gathering.why_none()) is not None:
             raise problem
-        said = {place.name: text for place in self.gathering.places(guest) if (text := _said(place))}
-        text = instructions.written(opening, self.gathering.servers, said)
-        return Card(INFO, CAPABILITIES, text)
+        said: dict[str, str] = {}
+        for place in self.gathering.places(guest):
+            session = place.slot.session or await place.presenting.get()
+            if session is not None and session.instructions is not None:
+                said[place.name] = session.instructions
+        return Card(INFO, CAPABILITIES, instructions.written(opening, self.gathering.servers, said))
 
     # -- the lists -------------------------------------------------------------------------------
 
@@ -100,6 +106,8 @@ class Aggregate:
         for server, listed in published.lists:
             await trio.lowlevel.checkpoint()  # others have calls going
             items += [_renamed(kind, raw, server, called[Pair(server, name)]) for name, raw in listed]
+        if kind == "tools" and self._has_bridges:
+            items += self._bridges.descriptors(self.gathering.places(guest))
         return Shown(items, gathered.ttl_ms, gathered.is_public, gathered.pending, gathered.problems)
 
     def refresh(self, kind: str, guest: Guest) -> Published:
@@ -121,7 +129,10 @@ class Aggregate:
     def find(self, kind: str, name: str, guest: Guest) -> Route | Local | Through | None:
         """Return whose something is, from what is known."""
         if _KEYS[kind] == "name":
-            return self._route(self._published[kind].find(name))
+            found = self._route(self._published[kind].find(name))
+            if found is None and self._has_bridges and kind == "tools":
+                return self._bridges.find(name, lambda: self.gathering.places(guest), guest)
+            return found
         for each in self._uri_kinds(kind):
             self.refresh(each, guest)
         return self._owner(kind, name)
@@ -161,7 +172,7 @@ class Aggregate:
         """Return the servers that are still starting and that a name may be of, by what it begins with."""
         if _KEYS[kind] != "name":
             return list(late)
-        bare = name.removeprefix("mcp__")
+        bare = _STYLED.sub("", name)
         return [server for server in late if bare.startswith(names.clean(server)[:_TELLING_CHARACTERS])]
 
     async def _await(self, kinds: Sequence[str], servers: list[str], guest: Guest) -> None:
@@ -211,7 +222,7 @@ class Aggregate:
 
     def _only_owner(self, uri: str, guest: Guest) -> Route | None:
         """Return the only server that has resources, whatever they are."""
-        owners = [place.name for place in self.gathering.places(guest) if _has_resources(place)]
+        owners = [place.name for place in self.gathering.places(guest) if offers(place, "resources")]
         return Route(owners[0], uri) if len(owners) == 1 else None
 
     def result(self, route: Route, result: Raw, guest: Guest) -> Raw:
@@ -235,20 +246,6 @@ class Aggregate:
 
     def _as_published(self, server: str, uri: str) -> str:
         return uri if self._owner("resources", uri) == Route(server, uri) else names.of_server(server, uri)
-
-
-def _said(place: Place) -> str | None:
-    """Return what a server says of itself to the model, if that is known."""
-    session = place.slot.session
-    return None if session is None else session.instructions
-
-
-def _has_resources(place: Place) -> bool:
-    session = place.slot.session
-    if session is not None:
-        return session.offers("resources")
-    known = [place.catalog.known(kind) for kind, names in KINDS.items() if names.capability == "resources"]
-    return any(listing is not None and listing.items for listing in known)
 
 
 def _renamed(kind: str, descriptor: Raw, server: str, name: str) -> Raw:

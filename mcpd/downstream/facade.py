@@ -23,6 +23,7 @@ from mcpd.protocol.names import Pair
 from .aggregate import Aggregate
 from .searching import DEFAULT_LIMIT, QUERY_CHARACTERS, Search, SearchParams
 from .shown import Card, Local, Route, Shown, Through
+from .worded import mistake, text_result
 
 T = TypeVar("T")
 
@@ -129,10 +130,10 @@ class Facade:
     async def card(self, guest: Guest) -> Card:
         """Return how it presents itself; raises as that of the aggregate."""
         if self._is_direct is False:
-            return self._aggregate.present(OPENING, guest)
+            return await self._aggregate.present(OPENING, guest)
         if self._is_direct:
             return await self._aggregate.card(guest)
-        return self._aggregate.present(f"If there is a tool search_tools: {OPENING}", guest)
+        return await self._aggregate.present(f"If there is a tool search_tools: {OPENING}", guest)
 
     async def listing(self, kind: str, guest: Guest) -> Shown:
         """Return the three tools, or what all servers have."""
@@ -182,11 +183,11 @@ class Facade:
     async def _answer(self, work: Any, guest: Guest, arguments: Raw) -> dict[str, Any]:
         """Return what a tool says, or what is wrong."""
         try:
-            return _text(await work(guest, arguments))
+            return text_result(await work(guest, arguments))
         except ShuttingDown:
             raise  # the next daemon can be asked
         except McpdError as problem:
-            return _mistake(problem)
+            return mistake(problem)
 
     async def _searched(self, guest: Guest, arguments: Raw) -> str:
         wanted = _read(arguments, _Searched, "search_tools needs {query}")
@@ -225,7 +226,7 @@ class Facade:
         except ShuttingDown:
             raise
         except McpdError as problem:
-            return _mistake(problem)
+            return mistake(problem)
 
     async def _meant(self, wanted: _Named, guest: Guest) -> Route:
         """Return which tool is meant.
@@ -302,12 +303,3 @@ def _arguments(descriptor: Raw | None) -> str:
         kind = one.get("type") if isinstance(one, dict) else None
         words.append(f"{name}{'' if name in schema.required else '?'}{f': {kind}' if isinstance(kind, str) else ''}")
     return ", ".join(words)[:500]
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}]}
-
-
-def _mistake(problem: McpdError) -> dict[str, Any]:
-    """Return a result that tells the model what is wrong."""
-    return _text(problem.message + (f"; {problem.hint}" if problem.hint else "")) | {"isError": True}

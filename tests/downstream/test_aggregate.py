@@ -78,7 +78,7 @@ async def test_tools_whose_names_would_be_the_same_are_both_there(
     hall = Hall(nursery, scripts, scope="user")
     source, who = Aggregate(hall.broker, style=style), client(hall)
 
-    found = names(await shown(source, who))
+    found = [name for name in names(await shown(source, who)) if not name.startswith(("mcp_resource", "mcp_prompt"))]
 
     assert len({*found}) == 4
     assert [source.find("tools", name, who) for name in found] == [
@@ -97,7 +97,7 @@ async def test_a_name_of_two_hundred_characters_is_cut_and_found(nursery: trio.N
 
 
 async def test_a_separator_and_a_style_can_be_asked_for(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
-    hall = hall_of(nursery, fs=having("read"))
+    hall = hall_of(nursery, fs=having("read", capabilities={"tools": {}}))
     who = client(hall)
 
     assert names(await shown(Aggregate(hall.broker, separator="__"), who)) == ["fs__read"]

@@ -6,6 +6,7 @@ Spec: 2024-11-05 … 2026-07-28; what each revision can be told is in `protocol/
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +16,7 @@ from mcpd.broker.asking import Question
 from mcpd.broker.call import Call
 from mcpd.broker.parties import Parts
 from mcpd.broker.scopes import Seeker
+from mcpd.errors import ServerProtocol
 from mcpd.protocol import shaping
 
 from .requested import Ask
@@ -91,13 +93,21 @@ class Asker:
         """Pass a result on in the words of the client's revision."""
         if self.parked is not None and self.parked.keep(lambda: self.answered(call, parts)):
             return
-        face = self._face
-        result = face.source.result(self.route, Raw(parts[0]), self.connection)
-        if self.is_modern:
-            result = shaping.to_modern(result, self.kind, face.info_of(self.route.server))
+        try:
+            result = self._shaped(Raw(parts[0]))
+        except ServerProtocol as problem:
+            problem.server, problem.may_have_run = self.route.server, True
+            error = worded(self.method, problem.to_error(), is_modern=self.is_modern)
+            self.connection.refused(call, msgspec.json.encode(error))
         else:
-            result = shaping.to_legacy(result, self.kind, face.legacy_revision)
-        self.connection.answered(call, (memoryview(result),))
+            self.connection.answered(call, (memoryview(result),))
+
+    def _shaped(self, result: Raw) -> Raw:
+        face = self._face
+        result = face.source.result(self.route, result, self.connection)
+        if self.is_modern:
+            return shaping.to_modern(result, self.kind, face.info_of(self.route.server))
+        return shaping.to_legacy(result, self.kind, face.legacy_revision)
 
     def refused(self, call: Call, error: bytes) -> None:
         """Pass an error on: the server's own, or one of ours."""
@@ -132,8 +142,13 @@ class Asker:
         if self.is_modern:
             self._face.parking.ask(self, question)
         else:
-            revision = self._face.legacy_revision
-            question.params = bytes(shaping.question(question.method, Raw(question.params), revision=revision))
+            revision, visit = self._face.legacy_revision, os.urandom(8).hex()
+            try:
+                params = shaping.question(question.method, Raw(question.params), revision=revision, elicitation_id=visit)
+            except ServerProtocol:
+                question.left()  # it cannot be put into words that the client knows
+                return
+            question.params = bytes(params)
             self.connection.ask(question)
 
     def withdraw(self, question: Question, reason: str) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 NO_INFO = Raw(b"")
 # Method to the kind of list, and the member of its result.
-LISTS = {
+LISTS: dict[str, tuple[shaping.ListKind, str]] = {
     "tools/list": ("tools", "tools"),
     "prompts/list": ("prompts", "prompts"),
     "resources/list": ("resources", "resources"),

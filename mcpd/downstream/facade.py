@@ -244,7 +244,11 @@ class Facade:
             return Route(server, tool)
         if (name := wanted.name or wanted.tool) is None:
             raise BadRequest("the name of the tool is missing", hint="search_tools finds it")
-        found = self._aggregate.find("tools", name, guest) or await self._aggregate.look("tools", name, guest)
+        try:
+            found = self._aggregate.find("tools", name, guest) or await self._aggregate.look("tools", name, guest)
+        except UnknownTool as problem:
+            problem.hint = problem.hint if problem.details.get("near") else "search_tools finds others"
+            raise
         if not isinstance(found, Route):
             raise UnknownTool(f"'{name[:200]}' is a tool of this server itself: call it directly")
         return found

@@ -41,6 +41,8 @@ CAPABILITIES = {
 INFO = Raw(msgspec.json.encode({"name": "mcpd", "title": "mcpd", "version": __version__}))
 # The member of a descriptor that is published under another name.
 _KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
+# A name that is like none is compared with so many; more would take time that others wait for.
+MOST_COMPARED = 1000
 _STYLED = re.compile("mcp(_resource|_prompt)?__")
 # A server that may have what is looked for gets this long to say so.
 LOOK_SECONDS = 30.0
@@ -189,13 +191,22 @@ class Aggregate:
 
     def _unknown(self, kind: str, name: str) -> UnknownTool:
         what = "resource" if _KEYS[kind] != "name" else kind.removesuffix("s")
-        near = nearest(name, [*self._published[kind].names.values()])
+        near = self._near(kind, name)
         return UnknownTool(
             f"there is no {what} '{name[:200]}'",
             hint=f"did you mean {', '.join(near)}?" if near else f"mcpd {kind}",
             may_have_run=False,
             near=near,
         )
+
+    def _near(self, kind: str, name: str) -> list[str]:
+        """Return what may have been meant: of the server that the name begins with, or of any by its own name."""
+        called, bare = self._published[kind].names, _STYLED.sub("", name)
+        servers = {server for server in self.gathering.servers if bare.startswith(names.clean(server))}
+        if servers:
+            return nearest(name, [one for pair, one in called.items() if pair.server in servers][:MOST_COMPARED])
+        plain = {pair.name: one for pair, one in called.items()}
+        return [plain[one] for one in nearest(name, list(plain)[:MOST_COMPARED])]
 
     # -- resources -------------------------------------------------------------------------------
 

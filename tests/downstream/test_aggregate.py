@@ -238,11 +238,14 @@ async def test_what_may_be_two_tools_is_none(nursery: trio.Nursery, autojump_clo
         await source.look("tools", "mcp__foo__bar__baz", who)
 
 
-async def test_a_tool_that_is_not_there_is_refused_with_near_names(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("wrong", ["github-serch_code", "serch_code", "mcp__github__serch_code"])
+async def test_a_tool_that_is_not_there_is_refused_with_near_names(
+    nursery: trio.Nursery, autojump_clock: MockClock, wrong: str
+) -> None:
     hall = hall_of(nursery, github=having("search_code"), fs=having("read"))
 
     with pytest.raises(UnknownTool) as caught:
-        await Aggregate(hall.broker).look("tools", "github-serch_code", client(hall))
+        await Aggregate(hall.broker).look("tools", wrong, client(hall))
 
     assert caught.value.hint == "did you mean github-search_code?"
 

@@ -12,15 +12,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import trio
 from msgspec import Raw, Struct
 
 from mcpd import __version__
 from mcpd.broker.broker import Broker
-from mcpd.broker.place import Place
 from mcpd.broker.results import ResultStore
-from mcpd.broker.upstream import Upstream
-from mcpd.errors import BadRequest, Denied, McpdError
+from mcpd.errors import BadRequest, Denied
 from mcpd.logs import Log, iso
 from mcpd.protocol import jsonrpc
 
@@ -32,6 +29,7 @@ from .events import EventParams, Watch
 from .lists import ListParams, Lists
 from .params import decoder, read_params
 from .searching import Search, SearchParams
+from .steering import Steering
 from .tail import LogParams, Tail
 from .visitor import Hello
 from .why import Why, WhyParams
@@ -88,7 +86,7 @@ class Control:
         self.connections: dict[int, Connection] = {}
         self.counters: Counter[str] = Counter()
         self._lists, self._calls = Lists(broker), Calls(broker, store)
-        self._tail = Tail(broker, log)
+        self._tail, self._steering = Tail(broker, log), Steering(broker)
         self._commands = Commands(broker, self._lists)
         wishes = Wishes(broker)
         kinds = {kind: decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
@@ -178,46 +176,24 @@ class Control:
         self._broker.upstream(p.server)  # an unknown name is refused at once
 
         async def work() -> dict[str, Any]:
-            return rows.of(await self._started(p.server, connection))
+            return rows.of(await self._steering.start(p.server, connection))
 
         connection.start(request_id, work)
 
-    async def _started(self, name: str, connection: Connection) -> Place:
-        async def start(place: Place) -> Place:
-            await place.slot.start()
-            return place
-
-        place = self._broker.resolve(name, connection.seeker)
-        place.meet(connection)
-        try:
-            await place.slot.start()
-        except McpdError:
-            if self._broker.resolve(name, connection.seeker) is place:
-                raise
-        return await self._broker.at(name, connection, start)
-
     def _stop(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
-        upstream = self._broker.upstream(p.server)
+        self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
-            copies = sum(not place.is_stopped for place in upstream.places.values())
-            await _stop_all(upstream)
-            return {**rows.of(upstream.main()), "copies": copies}
+            place, copies = await self._steering.stop(p.server)
+            return {**rows.of(place), "copies": copies}
 
         connection.start(request_id, work)
 
     def _restart(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
-        upstream = self._broker.upstream(p.server)
+        self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
-            self._broker.resolve(p.server, connection.seeker).meet(connection)
-            running = [place for place in upstream.places.values() if not place.is_stopped]
-            await _stop_all(upstream)
-            async with trio.open_nursery() as nursery:
-                for place in running:
-                    if upstream.settled(place):
-                        nursery.start_soon(place.slot.start)
-            return rows.of(await self._started(p.server, connection))
+            return rows.of(await self._steering.restart(p.server, connection))
 
         connection.start(request_id, work)
 
@@ -267,9 +243,3 @@ class Control:
             for forget in connection.followers:
                 forget()  # it follows one thing at a time
             connection.followers[:] = [self._tail.follow(p, lambda line: connection.notify("mcpd/log", line))]
-
-
-async def _stop_all(upstream: Upstream) -> None:
-    async with trio.open_nursery() as nursery:
-        for place in list(upstream.places.values()):
-            nursery.start_soon(place.slot.stop)

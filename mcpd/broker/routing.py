@@ -123,7 +123,7 @@ class Routing:
     def _ask(self, client: Asked, one: Incarnation, message: Message, calls: list[Call]) -> None:
         method, key = message.method or "", (one.number, bytes(message.id))
         try:
-            body = relayed(self._place.name, method, message.params)
+            body = relayed(self._place.name, method, message.params, client)
         except ServerProtocol as problem:
             error = jsonrpc.error_body(jsonrpc.INVALID_PARAMS, problem.message)
             one.channel.refuse(bytes(message.id), error)

@@ -10,7 +10,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -33,7 +32,7 @@ from .face import Faces
 from .lists import ListParams, Lists
 from .params import decoder, read_params
 from .searching import Search, SearchParams
-from .sources import source_of
+from .sources import Sources
 from .steering import Steering
 from .tail import LogParams, Tail
 from .visitor import Hello
@@ -97,7 +96,7 @@ class Control:
         self._lists, self._calls = Lists(broker), Calls(broker, store)
         self._tail, self._steering = Tail(broker, log), Steering(broker)
         self._commands = Commands(broker, self._lists)
-        self._faces = Faces(broker, mover, timers, partial(source_of, broker, self._lists))
+        self._faces = Faces(broker, mover, timers, Sources(broker, self._lists, self._tail, self._steering).of)
         wishes = Wishes(broker)
         kinds = {kind: decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
         self._methods: dict[str, tuple[Callable[[bytes | Raw], Any], Callable[..., None]]] = {

@@ -236,7 +236,8 @@ class Call(Exchange):
             self.refused(self._answer, None)  # it has answered; there was no time to explain it
             return
         began = self._abandon("timed out", timed_out=True)
-        self.on_failure(timed_out(self, self._place, self._seconds, began, self._phase is QUEUED))
+        seconds = self._place.slot.server.timeout.max_seconds if self.client.patient else self._seconds
+        self.on_failure(timed_out(self, self._place, seconds, began, self._phase is QUEUED))
 
     def _waits_on(self) -> bool:
         """Go on for a client that has a limit of its own, as long as the server shows that it is there."""

@@ -35,17 +35,20 @@ class _NotFound(Struct, gc=False):
 
 
 class _Page(Struct, gc=False):
+    """A page to visit; one without a URL is malformed."""
+
     url: str
     message: str = ""
     mode: str = "url"
 
 
 class _Required(Struct, gc=False):
-    elicitations: list[_Page]
+    elicitations: list[Raw]
 
 
 _ERROR = msgspec.json.Decoder(_Error)
 _NOT_FOUND = msgspec.json.Decoder(_NotFound)
+_PAGE = msgspec.json.Decoder(_Page)
 _REQUIRED = msgspec.json.Decoder(_Required)
 
 
@@ -109,27 +112,28 @@ def _read(body: Raw) -> tuple[Raw, _Error]:
 
 def _pages(data: Raw) -> list[_Page]:
     try:
-        return _REQUIRED.decode(data).elicitations
+        return [_page(one) for one in _REQUIRED.decode(data).elicitations]
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return []
 
 
+def _page(raw: Raw) -> _Page:
+    try:
+        return _PAGE.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _Page("")
+
+
 def _readable(seen: _Error) -> bytes:
     """Return a -32042 as an error whose text says which pages have to be opened."""
-    pages = _pages(seen.data)
+    pages = [page for page in _pages(seen.data) if page.url][:MAX_PAGES]
     text = seen.message or "pages have to be opened first"
     if pages:
-        text = f"{text} (open {_listed(pages)}, then try again)"
-        return msgspec.json.encode(InputRequired(text, elicitations=_shown(pages)).to_error())
+        urls = ", ".join(dict.fromkeys(page.url for page in pages))
+        shown = [{"message": page.message, "url": page.url} for page in pages]
+        problem = InputRequired(f"{text} (open {urls}, then try again)", elicitations=shown)
+        return msgspec.json.encode(problem.to_error())
     return msgspec.json.encode(InputRequired(text).to_error())
-
-
-def _shown(pages: list[_Page]) -> list[dict[str, str]]:
-    return [{"message": page.message, "url": page.url} for page in pages[:MAX_PAGES]]
-
-
-def _listed(pages: list[_Page]) -> str:
-    return ", ".join(dict.fromkeys(page.url for page in pages[:MAX_PAGES]))
 
 
 def _names_uri(data: Raw) -> bool:

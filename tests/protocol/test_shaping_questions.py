@@ -152,6 +152,13 @@ def test_sampling_loses_its_tools_below_2025_11_25(revision: str) -> None:
     )
 
 
+@pytest.mark.parametrize("tools", [b'"tools":[]', b'"toolChoice":{}'])
+def test_each_of_them_goes_alone(tools: bytes) -> None:
+    params = Raw(b'{"messages":[],%b}' % tools)
+
+    assert bytes(question(SAMPLE, params, revision="2025-06-18")) == b'{"messages":[]}'
+
+
 @pytest.mark.parametrize("revision", OLDER)
 def test_a_message_of_several_blocks_becomes_several_messages(revision: str) -> None:
     image = b'{"type":"image","data":"","mimeType":"image/png"}'

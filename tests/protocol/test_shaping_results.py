@@ -14,6 +14,7 @@ from msgspec import Raw
 from mcpd.errors import ServerProtocol
 from mcpd.protocol import mcp
 from mcpd.protocol.shaping import Kind, to_legacy, to_modern
+from mcpd.protocol.shaping.blocks import DEEP_BYTES
 
 KINDS: tuple[Kind, ...] = ("call", "read", "prompt", "complete")
 SERVER = b'"io.modelcontextprotocol/serverInfo"'
@@ -162,16 +163,19 @@ def test_a_result_without_content_gets_some(content: bytes) -> None:
     assert plain(to_legacy(result, "call", "2025-11-25")) == {"content": [{"type": "text", "text": "[1]"}]}
 
 
-def test_a_value_too_long_to_compare_is_said_by_the_same_text_only() -> None:
-    value = b"[%b]" % b",".join([b"1234567"] * 200_000)
-    same, spaced = value.decode(), value.decode().replace(",", ", ")
+def test_what_is_too_long_to_compare_is_said_by_the_same_text_only() -> None:
+    word = b'"%b"' % (b"x" * (3 * DEEP_BYTES // 4))
+    short, long = b"[%b]" % word, b"[%b%b]" % (b" " * (DEEP_BYTES // 2), word)
 
-    def after(text: str) -> Raw:
-        block = msgspec.json.encode({"type": "text", "text": text})
-        return to_legacy(call(block, b',"structuredContent":%b' % value), "call", "2025-11-25")
+    def texts(text: bytes, value: bytes) -> list[bytes]:
+        block = msgspec.json.encode({"type": "text", "text": text.decode()})
+        done = to_legacy(call(block, b',"structuredContent":%b' % value), "call", "2025-11-25")
+        return [block["text"].encode() for block in plain(done)["content"]]
 
-    assert plain(after(same)) == {"content": [{"type": "text", "text": same}]}
-    assert [block["text"] for block in plain(after(spaced))["content"]] == [spaced, same]
+    assert texts(long, long) == [long]
+    assert texts(short, b"[ %b]" % word) == [short]
+    assert texts(short, long) == [short, long]
+    assert texts(long, short) == [long, short]
 
 
 @pytest.mark.parametrize("kind", ["read", "prompt", "complete"])
@@ -259,6 +263,13 @@ def test_every_other_block_is_the_same_object(block: bytes) -> None:
         (Raw(b'{"messages":[{"role":"user","content":%b},7]}' % block), "prompt"),
     ):
         assert to_legacy(result, kind, "2024-11-05") is result  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["read", "complete"])
+def test_only_calls_and_prompts_have_blocks(kind: Kind) -> None:
+    result = Raw(b'{"content":[%b],"messages":[{"role":"user","content":%b}]}' % (LINK, LINK))
+
+    assert to_legacy(result, kind, "2024-11-05") is result
 
 
 @pytest.mark.parametrize("messages", [b"", b"null", b"7", b"{}"])

@@ -30,6 +30,7 @@ STRUCTURED_FROM = LINKS_FROM = "2025-06-18"
 
 _COMPLETE, _NO_TTL, _PRIVATE = Raw(b'"complete"'), Raw(b"0"), Raw(b'"private"')
 _NOTHING = (b"", b"null")
+_COMPLETE_BYTES = b'"complete"'
 
 
 class _Head(Struct, gc=False):
@@ -84,7 +85,7 @@ def to_legacy(result: Raw, kind: Kind, revision: str) -> Raw:
 
 
 def to_modern(result: Raw, kind: Kind, server_info: Raw) -> Raw:
-    """Return a complete result as a client of the modern era must get it.
+    """Return a result as a client of the modern era must get it.
 
     What is missing is added: `resultType`, for a resource also hints that let nobody keep it, and the
     server's info, if there is any. That is not added to a `_meta` that is no object.
@@ -96,7 +97,7 @@ def to_modern(result: Raw, kind: Kind, server_info: Raw) -> Raw:
     changes: dict[str, Raw] = {}
     if bytes(head.result_type) in _NOTHING:
         changes["resultType"] = _COMPLETE
-    if kind == "read":
+    if kind == "read" and bytes(head.result_type) in (*_NOTHING, _COMPLETE_BYTES):
         if bytes(head.ttl_ms) in _NOTHING:
             changes["ttlMs"] = _NO_TTL
         if bytes(head.cache_scope) in _NOTHING:

@@ -141,6 +141,14 @@ def test_what_is_no_error_object_becomes_one(modern: bool, revision: str, body: 
     assert shaped(body, revision=revision) == expected
 
 
+def test_what_is_broken_beside_the_error_does_not_hide_it() -> None:
+    body = b'{"code":-32002,"message":"m","\xff":1,"data":[1.0]}'
+
+    done = error(Raw(body), method="resources/read", modern=True, revision="2026-07-28")
+
+    assert done == b'{"code":-32602,"message":"m","data":[1.0]}'
+
+
 @given(
     code=st.integers(-32100, 100),
     client=st.sampled_from(CLIENTS),

@@ -335,6 +335,12 @@ def test_what_is_there_already_stays() -> None:
     }
 
 
+def test_a_question_is_nothing_that_could_be_kept() -> None:
+    result = Raw(b'{"resultType":"input_required","requestState":"s"}')
+
+    assert to_modern(result, "read", Raw(b"")) is result
+
+
 def test_nulls_are_missing() -> None:
     result = Raw(b'{"resultType":null,"ttlMs":null,"cacheScope":null,"_meta":null}')
 

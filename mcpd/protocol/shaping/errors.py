@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from mcpd.errors import InputRequired
+from mcpd.errors import InputRequired, ServerProtocol
 from mcpd.protocol import jsonrpc, rawjson
 from mcpd.protocol.capabilities import ELICIT
 from mcpd.protocol.jsonrpc import ABSENT, INTERNAL_ERROR, INVALID_PARAMS
@@ -69,20 +69,17 @@ def error(body: Raw, *, method: str, modern: bool, revision: str) -> bytes:
         method: what it was asked.
         modern: whether the client is.
         revision: the client's.
-
-    Raises:
-        ServerProtocol: It has to change, and is broken as JSON.
     """
     body, seen = _read(body)
     reads = method == "resources/read"
     if seen.code == URL_REQUIRED and (modern or revision != URL_REQUIRED_IN):
         return _readable(seen)
     if modern and reads and seen.code == NOT_FOUND:
-        return _recoded(body, INVALID_PARAMS)
+        return _recoded(body, seen, INVALID_PARAMS)
     if not modern and reads and seen.code == INVALID_PARAMS and _names_uri(seen.data):
-        return _recoded(body, NOT_FOUND)
+        return _recoded(body, seen, NOT_FOUND)
     if not modern and seen.code in MODERN_ONLY:
-        return _recoded(body, INTERNAL_ERROR)
+        return _recoded(body, seen, INTERNAL_ERROR)
     return bytes(body)
 
 
@@ -142,7 +139,10 @@ def _names_uri(data: Raw) -> bool:
     return rawjson.kind(_NOT_FOUND.decode(data).uri) == "a string"
 
 
-def _recoded(body: Raw, code: int) -> bytes:
-    members = rawjson.members(body, "the error")
+def _recoded(body: Raw, seen: _Error, code: int) -> bytes:
+    try:
+        members = rawjson.members(body, "the error")
+    except ServerProtocol:  # something beside code, message and data is broken, and no loss
+        return jsonrpc.error_body(code, seen.message, seen.data or None)
     members["code"] = Raw(b"%d" % code)
     return msgspec.json.encode(members)

@@ -28,7 +28,7 @@ from . import instructions
 from .bridges import Bridges, offers
 from .gathering import Gathering
 from .published import Published
-from .shown import Card, Local, Route, Shown, Through
+from .shown import Card, Local, Route, Shown
 
 OPENING = "These are the tools of several MCP servers, named {}; prompts likewise. The servers are:"
 CAPABILITIES = {
@@ -128,7 +128,7 @@ class Aggregate:
 
     # -- whose it is -----------------------------------------------------------------------------
 
-    def find(self, kind: str, name: str, guest: Guest) -> Route | Local | Through | None:
+    def find(self, kind: str, name: str, guest: Guest) -> Route | Local | None:
         """Return whose something is, from what is known."""
         if _KEYS[kind] == "name":
             found = self._route(self._published[kind].find(name))
@@ -139,7 +139,7 @@ class Aggregate:
             self.refresh(each, guest)
         return self._owner(kind, name)
 
-    async def look(self, kind: str, name: str, guest: Guest) -> Route | Local | Through:
+    async def look(self, kind: str, name: str, guest: Guest) -> Route | Local:
         """Find out whose something is.
 
         Raises:
@@ -160,7 +160,7 @@ class Aggregate:
             raise self._unknown(kind, name)
         return found
 
-    def _known(self, kind: str, name: str, guest: Guest) -> Route | Local | Through | None:
+    def _known(self, kind: str, name: str, guest: Guest) -> Route | Local | None:
         """Return whose something is by all that is known now."""
         published = self.refresh(kind, guest)
         if (found := self.find(kind, name, guest)) is None and _KEYS[kind] == "name":

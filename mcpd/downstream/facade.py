@@ -174,10 +174,6 @@ class Facade:
         """Return a result with uris that lead back to its server."""
         return self._aggregate.result(route, result, guest)
 
-    def uri(self, server: str, uri: str, guest: Guest) -> str:
-        """Return the published uri of a server's resource."""
-        return self._aggregate.uri(server, uri, guest)
-
     # -- the three tools -------------------------------------------------------------------------
 
     async def _answer(self, work: Any, guest: Guest, arguments: Raw) -> dict[str, Any]:

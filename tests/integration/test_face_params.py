@@ -281,3 +281,25 @@ def test_no_metadata_makes_the_daemon_stumble(host: Wire, key: str) -> None:
 
     assert [one for one in answers if one.get("error", {}).get("code") == INTERNAL_ERROR] == []
     serves(host, "modern")
+
+
+SHOWN = ({}, {"servers": ["demo"], "names": "mcp"}, {"mode": "search"}, {"mode": "auto"}, {"server": "mcpd"})
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_whatever_is_shown_nothing_makes_the_daemon_stumble(wire: Wire, shown: dict[str, object]) -> None:
+    wire.ask("mcpd/hello", {"version": 1, **shown})
+    open_session(wire)
+    words = {"query": "echo", "name": "demo-echo", "tool": "demo-echo", "arguments": {"text": "x"}, "server": "demo", "limit": 3}
+    given = [{**words, key: value} for key in words for value in VALUES] + [*VALUES]
+    names = ("x", "demo-echo", "mcp__demo__echo", "search_tools", "describe_tool", "call_tool", "server_status", "server_logs")
+    asked = [("tools/call", {"name": name, "arguments": arguments}) for name in names for arguments in given]
+    asked += [(method, {key: value}) for method in NEEDS_NOTHING + NEEDS_SOMETHING for key in KEYS for value in VALUES]
+
+    for begin in range(0, len(asked), 200):  # more of them would be refused as too many
+        ids = [wire.send(method, params) for method, params in asked[begin : begin + 200]]
+        answers = [wire.wait(identity) for identity in ids]
+        assert [one for one in answers if one.get("error", {}).get("code") == INTERNAL_ERROR] == []
+
+    open_session(wire)
+    assert wire.ask("tools/list")["tools"]

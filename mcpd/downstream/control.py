@@ -12,26 +12,28 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import trio
 from msgspec import Raw, Struct
 
 from mcpd import __version__
 from mcpd.broker.broker import Broker
-from mcpd.broker.place import Place
 from mcpd.broker.results import ResultStore
-from mcpd.broker.upstream import Upstream
-from mcpd.errors import BadRequest, Denied, McpdError
+from mcpd.errors import BadRequest, Denied
 from mcpd.logs import Log, iso
+from mcpd.mover import Mover
 from mcpd.protocol import jsonrpc
+from mcpd.timers import Timers
 
 from . import rows
 from .calls import METHODS, Calls, FetchParams
 from .commands import CliParams, Commands
 from .connection import Connection
 from .events import EventParams, Watch
+from .face import Faces
 from .lists import ListParams, Lists
 from .params import decoder, read_params
 from .searching import Search, SearchParams
+from .sources import Sources
+from .steering import Steering
 from .tail import LogParams, Tail
 from .visitor import Hello
 from .why import Why, WhyParams
@@ -39,7 +41,7 @@ from .wishes import LevelParams, SubscribeParams, Wishes
 
 FEATURES = (
     "cli", "logs", "fetch", "progress", "cancel", "resources", "prompts", "questions",
-    "search", "events", "why", "subscriptions", "log_level",
+    "search", "events", "why", "subscriptions", "log_level", "mcp",
 )  # fmt: skip
 
 class ServerParams(Struct):
@@ -63,6 +65,8 @@ class Control:
 
     Args:
         broker: where calls go.
+        mover: runs batches.
+        timers: for what has a time limit.
         store: the kept remainders.
         log: the daemon's log, and its last events.
         shutdown: begins the graceful stop.
@@ -75,6 +79,8 @@ class Control:
         self,
         *,
         broker: Broker,
+        mover: Mover,
+        timers: Timers,
         store: ResultStore,
         log: Log,
         shutdown: Callable[[], None],
@@ -88,8 +94,9 @@ class Control:
         self.connections: dict[int, Connection] = {}
         self.counters: Counter[str] = Counter()
         self._lists, self._calls = Lists(broker), Calls(broker, store)
-        self._tail = Tail(broker, log)
+        self._tail, self._steering = Tail(broker, log), Steering(broker)
         self._commands = Commands(broker, self._lists)
+        self._faces = Faces(broker, mover, timers, Sources(broker, self._lists, self._tail, self._steering).of)
         wishes = Wishes(broker)
         kinds = {kind: decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
         self._methods: dict[str, tuple[Callable[[bytes | Raw], Any], Callable[..., None]]] = {
@@ -104,7 +111,6 @@ class Control:
             "mcpd/shutdown": (decoder(Nothing), self._do_shutdown),
             "mcpd/logs": (decoder(LogParams), self._logs),
             "mcpd/cli": (decoder(CliParams), self._cli),
-            "ping": (decoder(Nothing), lambda connection, request_id, _: connection.answer(request_id, {})),
             **{method: (decoder(kind), self._calls.sender(method)) for method, kind in METHODS.items()},
             "mcpd/events": (decoder(EventParams), Watch(broker).handle),
             "mcpd/subscribe": (decoder(SubscribeParams), wishes.subscribe),
@@ -127,6 +133,9 @@ class Control:
             self._calls.call(connection, request_id, message.params)
             return
         known = self._methods.get(message.method)
+        if known is None and not message.method.startswith("mcpd/"):
+            self._faces.request(connection, request_id, message)
+            return
         if known is None:
             text, data = f"unknown method {message.method[:100]}", {"class": "unknown_method"}
             body = jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, text, data)
@@ -178,46 +187,24 @@ class Control:
         self._broker.upstream(p.server)  # an unknown name is refused at once
 
         async def work() -> dict[str, Any]:
-            return rows.of(await self._started(p.server, connection))
+            return rows.of(await self._steering.start(p.server, connection))
 
         connection.start(request_id, work)
 
-    async def _started(self, name: str, connection: Connection) -> Place:
-        async def start(place: Place) -> Place:
-            await place.slot.start()
-            return place
-
-        place = self._broker.resolve(name, connection.seeker)
-        place.meet(connection)
-        try:
-            await place.slot.start()
-        except McpdError:
-            if self._broker.resolve(name, connection.seeker) is place:
-                raise
-        return await self._broker.at(name, connection, start)
-
     def _stop(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
-        upstream = self._broker.upstream(p.server)
+        self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
-            copies = sum(not place.is_stopped for place in upstream.places.values())
-            await _stop_all(upstream)
-            return {**rows.of(upstream.main()), "copies": copies}
+            place, copies = await self._steering.stop(p.server)
+            return {**rows.of(place), "copies": copies}
 
         connection.start(request_id, work)
 
     def _restart(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
-        upstream = self._broker.upstream(p.server)
+        self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
-            self._broker.resolve(p.server, connection.seeker).meet(connection)
-            running = [place for place in upstream.places.values() if not place.is_stopped]
-            await _stop_all(upstream)
-            async with trio.open_nursery() as nursery:
-                for place in running:
-                    if upstream.settled(place):
-                        nursery.start_soon(place.slot.start)
-            return rows.of(await self._started(p.server, connection))
+            return rows.of(await self._steering.restart(p.server, connection))
 
         connection.start(request_id, work)
 
@@ -267,9 +254,3 @@ class Control:
             for forget in connection.followers:
                 forget()  # it follows one thing at a time
             connection.followers[:] = [self._tail.follow(p, lambda line: connection.notify("mcpd/log", line))]
-
-
-async def _stop_all(upstream: Upstream) -> None:
-    async with trio.open_nursery() as nursery:
-        for place in list(upstream.places.values()):
-            nursery.start_soon(place.slot.stop)

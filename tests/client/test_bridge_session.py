@@ -4,7 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from mcpd_client.bridge import lines
 from mcpd_client.bridge.answers import Failure
 from mcpd_client.bridge.session import PATIENCE_SECONDS, Session
 from tests.client.bridging import INITIALIZE, notification, request
@@ -220,6 +223,16 @@ def test_what_waits_for_too_long_is_answered_where_that_needs_no_daemon(talk: Ta
     assert talk.session.wants_daemon
 
 
+@pytest.mark.parametrize("method", ["initialize", "ping", "server/discover", "subscriptions/listen"])
+def test_a_notification_with_the_name_of_a_request_is_none(talk: Talk, method: str) -> None:
+    talk.say(notification(method))
+
+    assert talk.session.next_overdue() is None
+    assert talk.session.overdue(NOW + PATIENCE_SECONDS) == []
+    assert talk.session.fail(Failure("no")) == []
+    assert not talk.session.queue
+
+
 def test_without_a_daemon_only_what_wants_an_answer_is_kept(talk: Talk) -> None:
     talk.say(
         notification("x"), 5, [notification("y")], result("s1"), request(1, "a"), [request(2, "b")], is_reachable=False
@@ -254,3 +267,72 @@ def test_after_the_last_loss_everything_is_answered(talk: Talk) -> None:
 
     assert [(error["id"], error["error"]["data"]["may_have_run"]) for error in told] == [(1, True), (2, False)]
     assert not talk.session.is_waiting
+
+
+REQUESTS = (
+    "initialize",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "subscriptions/listen",
+    "resources/subscribe",
+    "logging/setLevel",
+)
+HOST_SAYS = st.one_of(
+    st.builds(
+        lambda number, method: ("request", request(number, method, uri="x:1")),
+        st.integers(0, 9),
+        st.sampled_from(REQUESTS),
+    ),
+    st.builds(lambda number: ("say", notification("notifications/cancelled", requestId=number)), st.integers(0, 9)),
+    st.sampled_from([("say", 5), ("say", notification("notifications/initialized")), ("say", notification("ping"))]),
+    st.builds(lambda number: ("say", result(f"s{number}")), st.integers(0, 3)),
+)
+DAEMON_SAYS = st.one_of(
+    st.builds(lambda number: ("hear", result(number)), st.integers(0, 9)),
+    st.builds(lambda number: ("hear", {"jsonrpc": "2.0", "id": number, "error": {}}), st.integers(0, 9)),
+    st.builds(lambda number: ("hear", result(f"mcpd-bridge-{number}")), st.integers(1, 9)),
+    st.builds(lambda number: ("hear", request(f"s{number}", "roots/list")), st.integers(0, 3)),
+)
+EVENTS = st.one_of(
+    st.builds(lambda size: ("send", size), st.integers(1, 300)),
+    st.sampled_from([("lose", 0), ("fail", 0), ("overdue", 0)]),
+)
+
+
+@given(st.lists(st.one_of(HOST_SAYS, DAEMON_SAYS, EVENTS), max_size=40))
+def test_whatever_happens_no_request_is_answered_twice_by_the_bridge(events: list[tuple[str, Any]]) -> None:
+    talk, open_ids = Talk(), set()
+    for kind, value in events:
+        told: list[bytes] = []
+        match kind:
+            case "request" if value["id"] not in open_ids:
+                open_ids.add(value["id"])
+                talk.say(value)
+            case "say":
+                talk.say(value)
+                if isinstance(value, dict) and value.get("method") == "notifications/cancelled":
+                    open_ids.discard(value["params"]["requestId"])
+            case "hear" if "method" in value or str(value["id"]).startswith("mcpd"):
+                talk.hear(value)
+            # A daemon answers what it has been sent.
+            case "hear" if lines.key_of(value["id"]) in talk.session._in_flight:
+                assert talk.hear(value) == value
+                open_ids.discard(value["id"])
+            case "send":
+                talk.sent(value)
+            case "lose":
+                told = talk.session.lost()
+                talk.session.resume()
+            case "fail":
+                told = talk.session.fail(Failure("no"))
+            case "overdue":
+                told = talk.session.overdue(NOW + PATIENCE_SECONDS)
+        for answer in read(told):
+            if "method" not in answer:
+                assert answer["id"] in open_ids
+                open_ids.remove(answer["id"])
+        assert talk.session.queued_bytes == sum(len(entry.line) for entry in talk.session.queue)
+    # In the end there is nothing left that somebody waits for in vain.
+    left = {answer["id"] for answer in read(talk.session.refuse_all()) if "method" not in answer}
+    assert left == open_ids

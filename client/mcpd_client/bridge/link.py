@@ -133,6 +133,7 @@ class Start:
 
     def give_up(self) -> None:
         """End it; a daemon that is on its way goes on."""
+        self.deadline += START_SECONDS
         os.kill(self.pid, SIGKILL)
 
     def finish(self) -> Failure | None:

@@ -125,10 +125,13 @@ class Pump:
         """Tell whether the host has said its last word and has got all that it will get."""
         if not self._is_ended:
             return False
-        now = monotonic()
-        if self._outlet.size:
-            return now > max(self._leave_at, self._outlet.progress + UNREAD_SECONDS)
-        return not self._session.is_waiting and (self._uplink.fd < 0 or now >= self._leave_at)
+        if self._session.is_waiting and not self._outlet.size:
+            return False
+        return monotonic() >= self._end() or (self._uplink.fd < 0 and not self._outlet.size)
+
+    def _end(self) -> float:
+        """Return how long the bridge stays after the host's last word for what nobody is sure to want."""
+        return max(self._leave_at, self._outlet.progress + UNREAD_SECONDS) if self._outlet.size else self._leave_at
 
     def _watch(self) -> None:
         """Tell the kernel what to wait for: what there is room for, and what there is to write.
@@ -153,11 +156,13 @@ class Pump:
 
     def _patience(self) -> float | None:
         """Return how many milliseconds to wait for something to happen, None for as long as it takes."""
+        now = monotonic()
         times = [] if (due := self._uplink.deadline()) is None else [due]
-        if self._is_ended:
-            times.append(self._leave_at if not self._outlet.size else self._outlet.progress + UNREAD_SECONDS)
+        # What is past is no reason to wake up: an answer is still to come, and that may take its time.
+        if self._is_ended and (end := self._end()) > now:
+            times.append(end)
         # One more, since what is rounded down would be due a moment too early.
-        return max((min(times) - monotonic()) * 1000 + 1, 0) if times else None
+        return max((min(times) - now) * 1000 + 1, 0) if times else None
 
     def _note(self, text: str) -> None:
         """Say something on stderr, once, and only if that cannot block."""

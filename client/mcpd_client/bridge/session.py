@@ -175,7 +175,7 @@ class Session:
         told: list[bytes] = []
         kept: list[Entry] = []
         for entry in self.queue:
-            if entry.method == LISTEN and len(kept) < MAX_WAITING_LISTENS:
+            if entry.ids and entry.method == LISTEN and len(kept) < MAX_WAITING_LISTENS:
                 kept.append(entry)
             elif (answer := self._stand_in(entry)) is not None:
                 told.append(answer)
@@ -201,8 +201,8 @@ class Session:
 
     def next_overdue(self) -> float | None:
         """Return when `overdue` will have something to say, None if it will not."""
-        times = [entry.since + PATIENCE_SECONDS for entry in self.queue if entry.method in answers.STAND_INS]
-        return min(times, default=None)
+        waiting = [entry for entry in self.queue if entry.ids and entry.method in answers.STAND_INS]
+        return min((entry.since + PATIENCE_SECONDS for entry in waiting), default=None)
 
     def refuse_all(self) -> list[bytes]:
         """Answer all that is open after the daemon was lost, with an error; nothing is sent any more."""
@@ -305,7 +305,7 @@ class Session:
 
     def _stand_in(self, entry: Entry) -> bytes | None:
         """Answer for the daemon, where that can be done without knowing anything; None where it cannot."""
-        if entry.method not in answers.STAND_INS:
+        if not entry.ids or entry.method not in answers.STAND_INS:
             return None
         if entry.method == "initialize":
             self._settle(entry)

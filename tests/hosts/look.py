@@ -142,8 +142,11 @@ def main(host: str) -> int:
     looks = {"claude-code": claude_code, "codex": codex, "gemini": gemini, "opencode": opencode, "grok": grok}
     try:
         print(f"ok {host}: {looks[host]()}", flush=True)
-    except (Failed, OSError, LookupError, ValueError, subprocess.SubprocessError) as error:
-        print(f"failed {host}: {type(error).__name__}: {error}".replace("failed: Failed: ", "failed: "), flush=True)
+    except Failed as error:
+        print(f"failed {host}: {error}", flush=True)
+        return 1
+    except (OSError, LookupError, ValueError, subprocess.SubprocessError) as error:
+        print(f"failed {host}: {type(error).__name__}: {error}", flush=True)
         return 1
     return 0
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Real hosts on the bridge: each gets one entry from `mcpd install`, and then has to start it, shake hands and list
-# the tools. Opt-in, since the hosts from npm are 1.5 GB. Nobody signs in, and no model is called.
+# the tools; at last the entry is taken out again. Opt-in, since the hosts from npm are 1.5 GB. Nobody signs in, and no model is called.
 #
 #   tests/hosts/run.sh [HOST…]
 #
@@ -44,5 +44,9 @@ for host in "${hosts[@]}"; do
         continue
     fi
     alone timeout 180 python3 "$here/look.py" "$host" || failed=1
+    if ! said=$(alone timeout 120 "$mcpd" uninstall "$host" --yes 2>&1); then
+        echo "failed $host: mcpd uninstall: $(tail -1 <<<"$said")"
+        failed=1
+    fi
 done
 exit $failed

@@ -42,6 +42,7 @@ COMMANDS = {
     "install": ("install", "make hosts, as Claude Code or Cursor, start their servers through mcpd"),
     "uninstall": ("install", "take the entries of mcpd out of hosts again"),
     "export": ("install", "print the entries for a host instead of writing them"),
+    "bridge": ("bridge", "be the MCP server of a host: Claude Code, Codex, Cursor, VS Code …"),
     "config": ("config", "find, check or show the configuration"),
     "rpc": ("more", "send one request over the socket and print its raw result"),
     "demo": ("more", "show commands to try"),
@@ -54,7 +55,7 @@ GROUPS = {
     "servers": ("ls", "get", "why", "start", "stop", "restart"),
     "tools": ("tools", "search", "call", "fetch"),
     "resources and prompts": ("resources", "templates", "read", "prompts", "prompt", "complete"),
-    "hosts": ("install", "uninstall", "export"),
+    "hosts": ("bridge", "install", "uninstall", "export"),
     "more": ("config", "rpc", "demo", "demo-server", "version", "help"),
 }
 

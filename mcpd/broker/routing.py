@@ -112,9 +112,14 @@ class Routing:
             if not askers and not self._ghosts.keys(one):
                 self._ghosts.doubt(one)
             return None
-        for client in (*(call.client for call in calls), *askers):
-            if client.key == askers[0].key and client.capabilities.can(method, params):
-                return client
+        able = [
+            client
+            for client in (*(call.client for call in reversed(calls)), *askers)
+            if client.key == askers[0].key and client.capabilities.can(method, params)
+        ]
+        if able:
+            # Which of its requests it is for is not known; one that has its result already would keep it to itself.
+            return next((client for client in able if client.is_waiting), able[0])
         self.counts["questions_unasked"] += 1
         for call in calls_of(one):
             call.unasked = UNABLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from trio.testing import MockClock
 
 from mcpd.downstream.parking import PARK_SECONDS
 from tests.downstream.hall import Hall
-from tests.downstream.host import Host, asks_then, hosts
+from tests.downstream.host import FORM, Host, asks_then, hosts
 from tests.downstream.test_face import SERVER, TEXT
 
 CALL: dict[str, Any] = {"name": "echo", "arguments": {"a": 1}}
@@ -167,3 +168,16 @@ async def test_progress_of_the_call_that_goes_on_has_the_token_of_the_request_th
         await host.result(host.modern("tools/call", back(first), meta={"progressToken": 2}))
         seen = [note["params"] for note in host.notes]
         assert [(one["progressToken"], one["progress"]) for one in seen] == [("t1", 1), (2, 3)]
+
+
+async def test_a_call_that_nobody_comes_back_for_does_not_get_the_questions_of_the_next_one(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    asked_for = count(1)
+
+    def asks(server: Any, message: dict[str, Any]) -> None:
+        server.say({"jsonrpc": "2.0", "id": f"q{next(asked_for)}", "method": "elicitation/create", "params": FORM})
+
+    with hosts(Hall(nursery, {"one": {**SERVER, "tools/call": asks}})) as (host,):
+        await asked_by(host)
+        await asked_by(host)

@@ -112,14 +112,12 @@ class Routing:
             if not askers and not self._ghosts.keys(one):
                 self._ghosts.doubt(one)
             return None
-        able = [
-            client
-            for client in (*(call.client for call in reversed(calls)), *askers)
-            if client.key == askers[0].key and client.capabilities.can(method, params)
-        ]
-        if able:
-            # Which of its requests it is for is not known; one that has its result already would keep it to itself.
-            return next((client for client in able if client.is_waiting), able[0])
+        # Which request of the client it is for is not known. One that has had its result, because the client is asked
+        # already, is not the one that goes on; and its client would not hear of it either.
+        requests = [client for client in (*(call.client for call in reversed(calls)), *askers) if client.key == askers[0].key]
+        for client in [client for client in requests if client.is_waiting] or requests:
+            if client.capabilities.can(method, params):
+                return client
         self.counts["questions_unasked"] += 1
         for call in calls_of(one):
             call.unasked = UNABLE

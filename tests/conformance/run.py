@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import trio
@@ -82,41 +83,39 @@ def fixture_command(era: str, record: Path | None) -> list[str]:
     return [*recorder, sys.executable, str(HERE / "fixture.py"), "--era", era]
 
 
-def play_world(suite: Suite, given: argparse.Namespace, era: str, wires: list[str]) -> bool:
+def play_world(suite: Suite, given: argparse.Namespace, era: str, wire: str) -> bool:
     """Run the suite with a daemon of its own."""
     times = 2 if given.twice else 1
     with World() as world:
         # The command under test brings its own code along.
         del world.env["PYTHONPATH"]
         folder = world.path / "runs"
-        folder.mkdir()
+        for number in range(times):
+            (folder / f"{number}").mkdir(parents=True)
         fixture = fixture_command(era, folder / "fixture" if given.keep else None)
         more = {"interactive": INTERACTIVE} if era == "legacy" else {}
         world.configure({NAME: {"command": fixture[0], "args": fixture[1:], **more}})
         command = fixture if given.direct else [given.mcpd, "bridge", NAME]
-        program = Program(command, world.env, str(world.path))
         try:
-            for wire in wires:
-                for number in range(times):
-                    (folder / wire / f"{number}").mkdir(parents=True)
-            # Each is played, also after one that went wrong.
-            return all([trio.run(play, suite, program, era, wire, folder / wire, times) for wire in wires])
+            return trio.run(play, suite, Program(command, world.env, str(world.path)), era, wire, folder, times)
         finally:
             if given.keep:
                 (folder / "daemon.log").write_text(world.log())
-                shutil.copytree(folder, given.keep / era)
+                shutil.copytree(folder, given.keep / f"{wire}-on-{era}")
 
 
 def main(argv: list[str] | None = None) -> int:
     given = options(argv)
     suite = install()
     good = True
-    for era in WIRES:
-        wires = [wire for wire in WIRES.values() if given.wire in ("all", wire)]
-        if given.direct or given.same:
-            wires = [wire for wire in wires if wire == WIRES[era]]
-        if given.fixture in ("all", era) and wires:
-            good &= play_world(suite, given, era, wires)
+    for era, wire in product(WIRES, WIRES.values()):
+        is_same = wire == WIRES[era]
+        if (
+            given.fixture in ("all", era)
+            and given.wire in ("all", wire)
+            and (is_same or not (given.direct or given.same))
+        ):
+            good &= play_world(suite, given, era, wire)
     return 0 if good else 1
 
 

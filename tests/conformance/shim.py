@@ -186,7 +186,7 @@ async def open_shim(program: Program, log: Any, port: int = 0) -> AsyncIterator[
         async with trio.open_nursery() as connections:
             listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
             shim.url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
-            connections.start_soon(trio.serve_listeners, partial(serve_connection, shim.handle), listeners)
+            await connections.start(trio.serve_listeners, partial(serve_connection, shim.handle), listeners)
             try:
                 yield shim
             finally:

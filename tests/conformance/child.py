@@ -31,6 +31,7 @@ class Child:
         self._outbox, self._lines = trio.open_memory_channel[bytes](float("inf"))
         self._told_to_end = trio.Event()
         self.trouble = ""  # what it did that no server may do
+        self.has_ended = False
 
     def write(self, message: object) -> None:
         """Send a message; what comes after `close` goes nowhere."""
@@ -68,6 +69,7 @@ class Child:
                 if not self._told_to_end.is_set():
                     self.trouble = "it ended before it was told to"
                     self.close()
+                self.has_ended = True
                 self._on_end()
                 await process.wait()
                 nursery.cancel_scope.cancel()

@@ -93,17 +93,21 @@ class Session:
         self.posts: list[Post] = []
         self.stray_send, self.stray = trio.open_memory_channel[Json](float("inf"))
         self.is_heard = False  # by a GET
+        self._left: list[Any] = []  # ids of requests whose client did not wait for the answer
 
     async def post(self, exchange: Exchange, message: Json, headers: Mapping[str, str] | None = None) -> Json:
         post = Post(message)
         self.posts.append(post)
         self.child.write(message)
+        if self.child.has_ended:
+            post.close()
         try:
             return await post.relay(exchange, headers)
         finally:
             # A client that leaves does not cancel; what is still to come has no stream of its own then.
             if post in self.posts:
                 self.posts.remove(post)
+                self._left.append(message["id"])
 
     async def get(self, exchange: Exchange) -> None:
         if self.is_heard:
@@ -120,11 +124,13 @@ class Session:
     def _on_message(self, message: Json) -> None:
         if is_response(message):
             post = next((each for each in self.posts if each.request["id"] == message.get("id")), None)
-            if post is None:
-                self.child.trouble = f"an answer that nobody waits for: {message}"
-            else:
+            if post is not None:
                 self.posts.remove(post)
                 post.put(message)
+            elif message.get("id") in self._left:
+                self._left.remove(message["id"])
+            else:
+                self.child.trouble = f"an answer that nobody waits for: {message}"
             return
         token = part(message, "params").get("progressToken")
         owners = [post for post in self.posts if token is not None and post.token == token]
@@ -141,7 +147,6 @@ class Stateless:
 
     def __init__(self, note: Note) -> None:
         self.child = Child(self._on_message, self._on_end, note)
-        self.has_ended = False
         self._posts: dict[Any, Post] = {}
         self._numbers = count(1)
 
@@ -153,6 +158,8 @@ class Stateless:
             sent["params"] = {**message["params"], "_meta": {**message["params"]["_meta"], "progressToken": identity}}
         self._posts[identity] = post
         self.child.write(sent)
+        if self.child.has_ended:
+            post.close()
         try:
             await post.relay(exchange)
         finally:
@@ -190,7 +197,6 @@ class Stateless:
                 post.put(message)
 
     def _on_end(self) -> None:
-        self.has_ended = True
         for post in self._posts.values():
             post.close()
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -52,26 +54,29 @@ def complaints_of(suite: Suite, era: str, wire: str, run: Run) -> tuple[str, Seq
     """Return how a run went, in a line, and what is wrong with it."""
     expecting = expected(era, wire)
     verdict = judge([*suite.required(wire), *MORE[wire]], run.results, expecting)
+    wrong = list(verdict.complaints)
     # With failures that are expected the suite's own exit code says nothing.
-    wrong = [] if run.status == 0 or expecting else [f"the suite's exit code is {run.status}: {run.said[-1000:]}"]
-    return str(verdict), [*verdict.complaints, *wrong]
+    if run.status != 0 and not expecting:
+        wrong.append(f"the suite's exit code is {run.status}")
+    return str(verdict), wrong
 
 
 async def play(suite: Suite, program: Program, era: str, wire: str, folder: Path, times: int) -> bool:
     """Run the suite one or more times at once, and say how it went."""
     said: list[tuple[str, Sequence[str]]] = []
 
-    async def one(number: int) -> None:
+    async def one(turn: int) -> None:
         began = time.monotonic()
-        with (folder / f"wire-{number}.log").open("w") as log:
+        with (folder / f"wire-{turn}.log").open("w") as log:
             async with open_shim(program, log) as shim:
-                run = await suite.run(shim.url, wire, folder / f"{number}")
+                run = await suite.run(shim.url, wire, folder / f"{turn}")
         line, complaints = complaints_of(suite, era, wire, run)
-        said.append((f"{line} ({time.monotonic() - began:.1f} s)", [*complaints, *shim.troubles]))
+        troubles = [f"{number} processes: {told}" for told, number in Counter(shim.troubles).items()]
+        said.append((f"{line} ({time.monotonic() - began:.1f} s)", [*complaints, *troubles]))
 
     async with trio.open_nursery() as nursery:
-        for number in range(times):
-            nursery.start_soon(one, number)
+        for turn in range(times):
+            nursery.start_soon(one, turn)
     for line, complaints in said:
         print(f"{wire} on a {era} server: {line}", *complaints, sep="\n  ", flush=True)
     return not any(complaints for _, complaints in said)
@@ -90,8 +95,8 @@ def play_world(suite: Suite, given: argparse.Namespace, era: str, wire: str) -> 
         # The command under test brings its own code along.
         del world.env["PYTHONPATH"]
         folder = world.path / "runs"
-        for number in range(times):
-            (folder / f"{number}").mkdir(parents=True)
+        for turn in range(times):
+            (folder / f"{turn}").mkdir(parents=True)
         fixture = fixture_command(era, folder / "fixture" if given.keep else None)
         more = {"interactive": INTERACTIVE} if era == "legacy" else {}
         world.configure({NAME: {"command": fixture[0], "args": fixture[1:], **more}})
@@ -106,6 +111,8 @@ def play_world(suite: Suite, given: argparse.Namespace, era: str, wire: str) -> 
 
 def main(argv: list[str] | None = None) -> int:
     given = options(argv)
+    # Whoever ends this run wants all that it has started to end, too.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     suite = install()
     good = True
     for era, wire in product(WIRES, WIRES.values()):

@@ -127,7 +127,7 @@ class Shim:
         if wrong:
             return await exchange.answer(400, error(message.get("id"), MISMATCH, wrong))
         async with self._starting:
-            if self._stateless is None or self._stateless.has_ended:
+            if self._stateless is None or self._stateless.child.has_ended:
                 self._stateless = Stateless(self._note())
                 await self._start(self._stateless.child)
         if "id" in message:

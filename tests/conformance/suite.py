@@ -26,7 +26,6 @@ class Run:
 
     status: int
     results: dict[str, list[Check]]
-    said: str
 
 
 class Suite:
@@ -52,9 +51,8 @@ class Suite:
                 [*map(str, (*program, *options))],
                 capture_stdout=True, stderr=subprocess.STDOUT, check=False, env=env, cwd=folder,
             )  # fmt: skip
-        said = done.stdout.decode(errors="replace")
-        (folder / "suite.log").write_text(said)
-        return Run(done.returncode, _results(folder), said)
+        (folder / "suite.log").write_bytes(done.stdout)
+        return Run(done.returncode, _results(folder))
 
 
 def _results(folder: Path) -> dict[str, list[Check]]:

@@ -231,6 +231,7 @@ class Server:
     # -- requests --------------------------------------------------------------------------------
 
     def _serve(self, call: Call) -> None:
+        said: Json
         try:
             result = self._result(call)
         except Unanswered as unanswered:
@@ -289,7 +290,7 @@ class Server:
         return {}
 
     def _listen(self, call: Call) -> None:
-        wanted = call.params.get("notifications") or {}
+        wanted: Json = call.params.get("notifications") or {}
         honoured: Json = {kind: True for kind in KINDS if wanted.get(kind)}
         if wanted.get("resourceSubscriptions"):
             honoured["resourceSubscriptions"] = wanted["resourceSubscriptions"]

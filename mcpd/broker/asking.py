@@ -37,6 +37,10 @@ class Asked(Protocol):
     def knows_server(self) -> bool:
         """Whether it has to do with one server only, so that a question need not say whose it is."""
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a question reaches it at once."""
+
     def ask(self, question: Question) -> None:
         """Put a question; its outcome is told to the question."""
 

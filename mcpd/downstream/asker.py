@@ -76,6 +76,11 @@ class Asker:
         return self._face.source.alone
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether a question reaches it at once: one that is parked has its result, and hears when it comes back."""
+        return self.parked is None or self.parked.is_live
+
+    @property
     def capabilities_json(self) -> bytes:
         """What it can be asked, for a request of its own."""
         return self.capabilities.to_json()

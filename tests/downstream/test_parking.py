@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mcpd.downstream.parking import PARK_SECONDS
+from mcpd.downstream.parking import IN_THE_WAY_SECONDS, PARK_SECONDS
 from tests.downstream.hall import Hall
 from tests.downstream.host import FORM, Host, asks_then, hosts
 from tests.downstream.test_face import SERVER, TEXT
@@ -203,3 +203,19 @@ async def test_a_request_that_can_be_asked_nothing_is_not_asked_by_way_of_anothe
         result = await host.result(host.modern("tools/call", CALL, meta=nothing))
         assert (result["resultType"], result["content"]) == ("complete", TEXT["content"])
     assert hall.servers[0].answers[0]["result"] == {"action": "cancel"}
+
+
+@pytest.mark.parametrize("waited_for", [True, False])
+async def test_a_parked_call_that_has_its_server_to_itself_gives_way_to_others_that_wait(
+    nursery: trio.Nursery, autojump_clock: MockClock, waited_for: bool
+) -> None:
+    script = {**SERVER, "tools/call": asks_then(TEXT)}
+    hall = Hall(nursery, {"one": script}, interactive=["echo"])
+    with hosts(hall, {}, {}) as (host, other):
+        asked = await asked_by(host)
+        second = other.modern("tools/call", CALL) if waited_for else None
+        await trio.sleep(IN_THE_WAY_SECONDS + 5)
+        answer = await host.answer(host.modern("tools/call", back(asked)))
+        assert ("error" in answer) is waited_for
+        if second is not None:
+            assert (await other.result(second))["resultType"] == "input_required"

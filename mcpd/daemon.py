@@ -107,6 +107,8 @@ class Daemon:
         self._broker = Broker(self._config, around, self._store, self._shelf)
         self._control = Control(
             broker=self._broker,
+            mover=self._mover,
+            timers=self._timers,
             store=self._store,
             log=self._log,
             shutdown=self._shutdown,

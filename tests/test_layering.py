@@ -32,7 +32,7 @@ CONFIG_AT_WORK = {"config.load", "config.expand", "config.command"}
 CONFIG_TYPES = {"Launch"}
 
 PURE = (
-    "protocol/*", "upstream/lifecycle.py", "downstream/cli/*",
+    "protocol/*", "protocol/shaping/*", "upstream/lifecycle.py", "downstream/cli/*",
     "broker/limits.py", "broker/listing.py", "broker/pace.py", "broker/policy.py", "broker/ranking.py", "broker/results.py",
     "broker/scopes.py",
     "config/redact.py", "config/diff.py", "config/model.py", "config/rules.py", "config/schema.py",

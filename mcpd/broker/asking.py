@@ -33,6 +33,10 @@ class Asked(Protocol):
     def capabilities(self) -> Capabilities:
         """What it can be asked."""
 
+    @property
+    def knows_server(self) -> bool:
+        """Whether it has to do with one server only, so that a question need not say whose it is."""
+
     def ask(self, question: Question) -> None:
         """Put a question; its outcome is told to the question."""
 
@@ -86,7 +90,7 @@ class Question:
             self._settle(result, error)
 
 
-def relayed(server: str, method: str, params: Raw) -> bytes:
+def relayed(server: str, method: str, params: Raw, client: Asked) -> bytes:
     """Return the `params` of a question as the client gets them: it says which server asks.
 
     Raises:
@@ -94,7 +98,11 @@ def relayed(server: str, method: str, params: Raw) -> bytes:
     """
     members = rawjson.members(params or Raw(b"{}"), f"the parameters of {method}")
     meta = rawjson.members(members["_meta"], "`_meta`") if rawjson.kind(members.get("_meta", ABSENT)) == "an object" else {}
-    meta.pop("progressToken", None)
+    token = meta.pop("progressToken", None)
+    if client.knows_server:
+        if token is not None:
+            members["_meta"] = Raw(msgspec.json.encode(meta))
+        return msgspec.json.encode(members)
     members["_meta"] = Raw(msgspec.json.encode(meta | {SERVER_KEY: server}))
     if method == ELICIT and (text := rawjson.string(members.get("message", ABSENT))) is not None:
         members["message"] = Raw(msgspec.json.encode(f"[{server}] {text}"))
@@ -174,7 +182,7 @@ class Round:
             if (known := local(one)) is not None:
                 self._answers[key] = Raw(known)
             else:
-                body = relayed(server, one.method, one.params)
+                body = relayed(server, one.method, one.params, client)
                 self._questions[key] = Question(client, one.method, body, self._settler(key))
 
     def ask(self) -> None:

@@ -9,20 +9,20 @@ Spec: 2025-11-25 and 2026-07-28 server/tools; basic/utilities/progress and /canc
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 
 import msgspec
 import trio
 from msgspec import Raw
 
 from mcpd.errors import InputRequired, McpdError, ServerLost, ServerProtocol, StaleSession
-from mcpd.protocol import bounding, splicing
+from mcpd.protocol import rawjson, splicing
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
 from mcpd.upstream.channel import Exchange
 from mcpd.upstream.lifecycle import State
 
-from . import asking
+from . import asking, viewing
 from .asking import Round
 from .lateness import timed_out
 from .parties import Client, Parts, Place
@@ -122,18 +122,26 @@ class Call(Exchange):
         if self._extended:
             self._restart_clock()
         request, place = self.request, self._place
-        if session.era == "legacy" and not (request.meta or self._inputs):  # as often
-            return request.method, request.params()
+        inputs = self._inputs or self.client.inputs
+        if session.era == "legacy":
+            inputs = b""  # nobody there knows what they are
+            if not request.meta:  # as often
+                return request.method, request.params()
         token, key = request_id if self._token is not None else None, self.client.key
         level = place.level_of(key) if place.leveled else None
         meta = sessions.meta(session, token, request.meta, self.client.capabilities_json, level)
-        return request.method, sessions.list_params(request.params(), meta, self._inputs)
+        return request.method, sessions.list_params(request.params(), meta, inputs)
 
     def _restart_clock(self) -> None:
         """Count the time from now on, which is when it is sent."""
         self._extended = False
         self._deadline = trio.current_time() + self._seconds
         self._place.timers.at(self._deadline, self.due)  # the entry for the later time finds it over
+
+    def rename(self, request_id: bytes, meta: Mapping[str, Raw] | None) -> None:
+        """Go on as another request of the same client, with its own id and progress token."""
+        self.request_id = request_id
+        self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
 
     def cancel(self, reason: str) -> None:
         """Give it up because the client does not want it any more; nobody is answered. Idempotent."""
@@ -221,14 +229,24 @@ class Call(Exchange):
         """Time out, unless the deadline has been moved since it was set."""
         if self.over:
             return
-        if self._deadline > trio.current_time():
+        if self._deadline > trio.current_time() or self._waits_on():
             self._place.timers.watch(self._deadline, self)
             return
         if self._answer is not None:
             self.refused(self._answer, None)  # it has answered; there was no time to explain it
             return
         began = self._abandon("timed out", timed_out=True)
-        self.on_failure(timed_out(self, self._place, self._seconds, began, self._phase is QUEUED))
+        seconds = self._place.slot.server.timeout.max_seconds if self.client.patient else self._seconds
+        self.on_failure(timed_out(self, self._place, seconds, began, self._phase is QUEUED))
+
+    def _waits_on(self) -> bool:
+        """Go on for a client that has a limit of its own, as long as the server shows that it is there."""
+        now = trio.current_time()
+        if not self.client.patient or now >= self._latest or self._place.slot.server.on_timeout == "retire":
+            return False
+        self._deadline = min(now + self._seconds, self._latest)
+        self._place.slot.look_at(self)
+        return True
 
     # -- outcomes --------------------------------------------------------------------------------
 
@@ -249,10 +267,10 @@ class Call(Exchange):
         """Cut the result to the client's view and answer."""
         try:
             head = splicing.look(result)
-            if asking.is_question(head):
+            if asking.is_question(head) and not self.client.is_modern:
                 self._ask(result)
                 return
-            parts = self._view(result, head)
+            parts = self._parts(result, head)
         except McpdError as problem:
             problem.server = self._place.slot.server.name
             problem.may_have_run = True
@@ -260,6 +278,12 @@ class Call(Exchange):
             return
         self._finish("done")
         self.client.answered(self, parts)
+
+    def _parts(self, result: Raw, head: splicing.Head) -> Parts:
+        if self.client.whole:
+            rawjson.require_utf8(result)
+            return (memoryview(result),)
+        return viewing.parts(self, result, head, self._place)
 
     def on_error(self, error: Raw) -> None:
         """Pass the upstream's own error on, unless we know better."""
@@ -292,30 +316,6 @@ class Call(Exchange):
         self._repeated = True
         self._place.slot.submit(self)
         return True
-
-    def _view(self, result: Raw, head: splicing.Head) -> Parts:
-        shape = self.request.shape
-        if shape is None or not bounding.needs_cut(result, self.request.max_bytes):
-            size = len(result)
-            view = b'{"incarnation":%d,"bytes":%d,"shown":%d,"truncated":false}' % (self.incarnation, size, size)
-            if self.unasked:
-                view = b'%b,"unasked":%b}' % (view[:-1], msgspec.json.encode(self.unasked))
-            parts = splicing.with_meta(result, b"mcpd/view", view, head)
-            return (parts,) if isinstance(parts, bytes) else tuple(parts)
-        whole = bounding.split(result, shape)
-        described: dict[str, object] = {"incarnation": self.incarnation}
-        if self.unasked:
-            described["unasked"] = self.unasked
-        if whole.bytes > (limit := self._place.slot.server.limits.result_bytes):
-            described["bytes"] = whole.bytes
-            whole = bounding.shortened(whole, limit)
-            described["kept"] = whole.bytes
-        page = bounding.page(whole, 0, self.request.max_bytes)
-        if page.shown < whole.bytes:
-            now, token, following = trio.current_time(), os.urandom(12).hex(), page.next_offset
-            turned = whole.bytes if following is None else following
-            described["handle"] = self._place.store.put(whole, None, now, token, turned)
-        return (bounding.view(whole, page, described),)
 
     def _finish(self, outcome: str) -> None:
         """Give the place back, and let the next one go."""

@@ -25,7 +25,7 @@ def timed_out(call: Call, place: Place, seconds: float, began: bool, queued: boo
     problem = CallTimeout(
         f"server '{server}' {_how_far(call, place, queued)} '{call.what}' within {round(seconds, 2):g} s",
         server=server,
-        hint=f"mcpd {call.request.command} --timeout {max(1, round(seconds * 4)):g} …",
+        hint=None if call.client.patient else f"mcpd {call.request.command} --timeout {max(1, round(seconds * 4)):g} …",
         may_have_run=began,
         seconds=round(seconds, 3),
     )

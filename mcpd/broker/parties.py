@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from msgspec import Raw
 
@@ -34,6 +34,26 @@ class Client(Guest, Protocol):
     """Who asked; the answers go here."""
 
     @property
+    def owner(self) -> Client:
+        """Who is there for longer: the same, or the connection that one request came over."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether results go to it as they came, and are not cut."""
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether a result that asks for input is its own business; it comes back with a request of its own."""
+
+    @property
+    def patient(self) -> bool:
+        """Whether it has a time limit of its own, and waits for a server that is only slow."""
+
+    @property
+    def inputs(self) -> bytes:
+        """Members that its request to a modern server carries, as JSON with a comma in front of each."""
+
+    @property
     def key(self) -> Hashable:
         """What counts as one client for shares and handles."""
 
@@ -53,6 +73,23 @@ class Client(Guest, Protocol):
 
     def progressed(self, call: Call, params: bytes) -> None:
         """Take the `params` of a progress notification, with the client's own token."""
+
+
+class Plain:
+    """A client of the socket's own methods: it is there for itself, and gets views of results."""
+
+    whole = is_modern = patient = False
+    inputs = b""
+
+    @property
+    def owner(self) -> Self:
+        """Itself."""
+        return self
+
+    @property
+    def knows_server(self) -> bool:
+        """It names the server with each request, and may have to do with several."""
+        return False
 
 
 class Place(Protocol):

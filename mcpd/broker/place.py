@@ -35,6 +35,7 @@ from .keeping import Shelf, identity_of
 from .limits import Admission
 from .parties import Client, Guest
 from .passing import Passing
+from .presenting import Presenting
 from .requests import ToolRequest
 from .results import ResultStore
 from .routing import Routing, calls_of
@@ -53,6 +54,7 @@ class Place(Observer):
         clients: who has used it and is still connected, by key.
         served: how many clients ever have.
         home: who decides who shares what.
+        presenting: how its server presents itself.
         passing: lets calls go that wait for a place.
         asking: calls whose clients are asked what a modern server wants to know.
     """
@@ -73,6 +75,7 @@ class Place(Observer):
         self.admission: Admission[Call] = Admission(server.limits.in_flight, paused=paused)
         start = functools.partial(_start, around.nursery)
         self.catalog = Catalog(self.slot, start, server.tools, around.timers, shelf, self.identity)
+        self.presenting = Presenting(shelf, self.identity)
         self.interests = Interests(
             self.slot, around.timers, around.mover,
             list_changed=self.catalog.list_changed, sole_requester=self._sole_requester,
@@ -150,9 +153,9 @@ class Place(Observer):
 
     def use(self, client: Client) -> None:
         """Count a client that uses it for the first time."""
-        self.clients[client.key] = client
+        self.clients[client.key] = owner = client.owner
         self.served += 1
-        self.hear(client)
+        self.hear(owner)
 
     def hear(self, client: Client) -> None:
         """Let a client hear the log as it wants to; nobody does while it is not known who shares it."""
@@ -302,6 +305,7 @@ class Place(Observer):
         """Send away who does not belong here, and look whether the lists are still what they were."""
         self.home.sort_out(self)
         if incarnation.session is not None and not self._leaving:
+            self.presenting.put(incarnation.session)
             self.interests.on_ready(incarnation)
             self.catalog.on_ready(incarnation.session)
 

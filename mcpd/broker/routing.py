@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.errors import ServerProtocol
-from mcpd.protocol import capabilities, jsonrpc
+from mcpd.protocol import capabilities, jsonrpc, shaping
 from mcpd.protocol.capabilities import ELICIT, ROOTS, SAMPLE
 from mcpd.protocol.jsonrpc import ErrorView, Message
 from mcpd.upstream.incarnation import Incarnation
@@ -123,7 +123,7 @@ class Routing:
     def _ask(self, client: Asked, one: Incarnation, message: Message, calls: list[Call]) -> None:
         method, key = message.method or "", (one.number, bytes(message.id))
         try:
-            body = relayed(self._place.name, method, message.params)
+            body = relayed(self._place.name, method, message.params, client)
         except ServerProtocol as problem:
             error = jsonrpc.error_body(jsonrpc.INVALID_PARAMS, problem.message)
             one.channel.refuse(bytes(message.id), error)
@@ -144,8 +144,9 @@ class Routing:
         client.ask(question)
 
     def _settled(self, one: Incarnation, message: Message, result: Raw | None, error: ErrorView | None) -> None:
-        if result is not None:
-            one.channel.respond(bytes(message.id), bytes(result))
+        if result is not None and one.session is not None:
+            answer = shaping.answer_to_legacy(message.method or "", result, revision=one.session.revision)
+            one.channel.respond(bytes(message.id), bytes(answer))
         elif error is not None:
             body: dict[str, object] = {"code": error.code, "message": error.message}
             if error.data:

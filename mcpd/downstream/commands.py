@@ -17,7 +17,7 @@ from mcpd.broker.asking import Question
 from mcpd.broker.broker import Broker
 from mcpd.broker.call import Call
 from mcpd.broker.catalog import Found
-from mcpd.broker.parties import Parts
+from mcpd.broker.parties import Parts, Plain
 from mcpd.broker.place import Place
 from mcpd.broker.requests import VIEW_BYTES, ToolRequest
 from mcpd.broker.scopes import Seeker
@@ -52,7 +52,7 @@ class CliParams(Struct):
     capabilities: Raw = Raw(b"")
 
 
-class Waiter:
+class Waiter(Plain):
     """A client of the broker that a task waits for."""
 
     def __init__(self, connection: Connection, able: Capabilities) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -19,28 +18,33 @@ from msgspec import Raw
 
 from mcpd.broker.asking import Question
 from mcpd.broker.call import Call
-from mcpd.broker.parties import Parts
+from mcpd.broker.parties import Parts, Plain
 from mcpd.broker.scopes import Seeker
-from mcpd.errors import McpdError, Overloaded, StaleSession, TooLarge, first_leaf
+from mcpd.errors import McpdError, Overloaded, StaleSession
 from mcpd.mover import Mover
 from mcpd.protocol import capabilities, jsonrpc
 from mcpd.protocol.capabilities import NOTHING
-from mcpd.protocol.framing import FrameDecoder, Overlong
-from mcpd.protocol.jsonrpc import NotJsonRpc, Request
+from mcpd.protocol.jsonrpc import Request
 
 from .handler import Control
+from .inbox import Inbox
 from .questions import Questions
+from .tasks import Refusal, Tasks, Work
 from .visitor import Hello, Visitor
 
-MAX_LINE_BYTES = 64 * 1024 * 1024
+if TYPE_CHECKING:
+    from .face import Face
+
 # With this much unread a client is not asked for more.
 HIGH_WATER_BYTES = 1 << 20
 STALLED_SECONDS = 30.0
+# A result that is longer is not copied once more for its envelope.
+COPY_BYTES = 1 << 16
 # Of one client at a time; behind these stands one that does not wait for its answers.
 MAX_REQUESTS = 4096
 
 
-class Connection:
+class Connection(Plain):
     """A connected client.
 
     Attributes:
@@ -50,6 +54,8 @@ class Connection:
         log_level: from which level on it wants to hear what all servers log that it uses.
         withdraw: tells it that an answer to a question is not wanted any more.
         calls: what it has asked for and not been told yet, by the id as it wrote it.
+        tasks: those of its requests that had to wait for something, and those that last.
+        face: how it is spoken to in MCP, once it has spoken so itself.
     """
 
     def __init__(self, key: int, sock: socket.socket, mover: Mover, control: Control, nursery: trio.Nursery) -> None:
@@ -60,72 +66,55 @@ class Connection:
         self.questions = Questions(self.send, control.counters)
         self.withdraw = self.questions.withdraw
         self.calls: dict[bytes, Call | trio.CancelScope] = {}
+        self.face: Face | None = None
         self.followers: list[Callable[[], None]] = []
         self.closed = False
-        self._control, self._nursery, self._mover = control, nursery, mover
-        self._decoder = FrameDecoder(MAX_LINE_BYTES)
-        self._frames: deque[bytes | Overlong] = deque()
+        self._control, self._mover = control, mover
+        self.tasks = Tasks(self, mover, nursery, control)
+        self._inbox = Inbox(self)
         self._room: trio.Event | None = None
         self._last = False  # nothing more is read; what is owed is written, then it is closed
         fd = sock.detach()
         self._stream = mover.open(fd, fd, self._on_bytes, self._on_end, self._on_crash)
 
-    # -- reading ---------------------------------------------------------------------------------
+    # -- what it says ----------------------------------------------------------------------------
 
     def _on_bytes(self, data: bytes) -> None:
-        self._frames += self._decoder.feed(data)
-        self._work_off()
+        self._inbox.feed(data)
+        self.work_off()
 
-    def _work_off(self) -> None:
+    def work_off(self) -> None:
         """Handle what has been read, as long as the client takes what it is told."""
-        frames = self._frames
-        while frames and not self.closed:
+        while self._inbox and not self.closed:
             if self._stream.out_bytes > HIGH_WATER_BYTES:
                 self._hold()
                 return
-            frame = frames.popleft()
-            if isinstance(frame, Overlong):
-                self._too_long(frame)
+            if not self._inbox.take():
+                self._leave_when_done()
                 return
-            self._on_line(frame)
 
-    def _on_line(self, line: bytes) -> None:
+    def is_in_use(self, request_id: bytes) -> bool:
+        """Whether a request of that id is waited for."""
+        return request_id in self.calls or request_id in self.tasks.lasting
+
+    def request(self, request_id: bytes, message: Request) -> None:
+        """Take a request."""
         try:
-            if not line.isascii():
-                line.decode()  # what is no UTF-8 must not reach a server that others use
-            message = jsonrpc.decode_request(line)
-        except UnicodeDecodeError as problem:
-            self._refuse(self._id_of(line), jsonrpc.PARSE_ERROR, f"not UTF-8: {problem.reason} at {problem.start}")
-            return
-        except NotJsonRpc as problem:
-            self._refuse(self._id_of(line), jsonrpc.PARSE_ERROR, f"not a JSON-RPC message: {problem}")
-            return
-        request_id = bytes(message.id)
-        if not message.method:
-            if not self.questions.take(line):
-                self._refuse(request_id or b"null", jsonrpc.INVALID_REQUEST, "a request needs a method")
-        elif not request_id:
-            self._notified(message)
-        elif request_id[:1] not in b'"-0123456789' or len(request_id) > 1024:
-            self._refuse(b"null", jsonrpc.INVALID_REQUEST, "an id must be a string or a number")
-        elif request_id in self.calls:
-            self._refuse(request_id, jsonrpc.INVALID_REQUEST, "this id is still in use")
-        elif len(self.calls) >= MAX_REQUESTS:
-            full = Overloaded(f"this client waits for {MAX_REQUESTS} answers already", may_have_run=False)
-            self.send(jsonrpc.refusal(request_id, msgspec.json.encode(full.to_error())))
-        else:
-            try:
-                self._control.request(self, request_id, message)
-            except McpdError as problem:
-                self.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
-            except OSError as problem:  # the system has run out of something
-                self._refuse(request_id, jsonrpc.INTERNAL_ERROR, f"mcpd cannot do this now: {problem.strerror}")
+            if len(self.calls) >= MAX_REQUESTS:
+                raise Overloaded(f"this client waits for {MAX_REQUESTS} answers already", may_have_run=False)
+            self._control.request(self, request_id, message)
+        except McpdError as problem:
+            self.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
+        except OSError as problem:  # the system has run out of something
+            self.refuse(request_id, jsonrpc.INTERNAL_ERROR, f"mcpd cannot do this now: {problem.strerror}")
 
-    def _notified(self, message: Request) -> None:
-        if message.method != "notifications/cancelled":
-            return
-        with contextlib.suppress(msgspec.MsgspecError, RecursionError, KeyError):
-            self.cancel(bytes(msgspec.json.decode(message.params, type=dict[str, Raw])["requestId"]))
+    def notification(self, message: Request) -> None:
+        """Take a notification."""
+        if message.method == "notifications/cancelled":
+            with contextlib.suppress(msgspec.MsgspecError, RecursionError, KeyError):
+                self.cancel(bytes(msgspec.json.decode(message.params, type=dict[str, Raw])["requestId"]))
+        elif self.face is not None:
+            self.face.on_notification(message)
 
     def cancel(self, request_id: bytes) -> None:
         """Give up one request at the client's wish; it is not answered."""
@@ -135,20 +124,8 @@ class Connection:
         elif call is not None:
             self._mover.leave = True
             call.cancel()
-
-    def _too_long(self, frame: Overlong) -> None:
-        problem = TooLarge(f"a line is longer than {MAX_LINE_BYTES} bytes")
-        request_id = self._id_of(frame.head, whole=False)
-        self.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
-        self._leave_when_done()
-
-    def _id_of(self, line: bytes, *, whole: bool = True) -> bytes:
-        """Return the id of a line that cannot be read; null if it shows none, or that of another request."""
-        found = jsonrpc.guess_id(line, whole=whole, strings=True)
-        return b"null" if found is None or found in self.calls else found
-
-    def _refuse(self, request_id: bytes, code: int, message: str) -> None:
-        self.send(jsonrpc.refusal(request_id, jsonrpc.error_body(code, message)))
+        else:
+            self.tasks.end(request_id)
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -156,40 +133,51 @@ class Connection:
         """Queue one line, given without its newline."""
         self._stream.write(b"%b\n" % line)
 
+    def refuse(self, request_id: bytes, code: int, message: str) -> None:
+        """Answer a request with an error of the protocol."""
+        self.send(jsonrpc.refusal(request_id, jsonrpc.error_body(code, message)))
+
     def answer(self, request_id: bytes, result: object) -> None:
         """Answer a request with a result that is still to be encoded."""
         self.calls.pop(request_id, None)
         self.send(jsonrpc.answer(request_id, msgspec.json.encode(result)))
-        self._settle()
+        self.settle()
 
     def answered(self, call: Call, parts: Parts) -> None:
         """Pass a call's result on."""
         self.calls.pop(request_id := call.request_id, None)
-        if len(parts) == 1:
-            self.send(jsonrpc.answer(request_id, parts[0]))  # type: ignore[arg-type]  # a single part is bytes
+        if len(parts) == 1 and len(parts[0]) <= COPY_BYTES:
+            self.send(jsonrpc.answer(request_id, parts[0]))  # type: ignore[arg-type]  # what formats is good enough
         else:
             self._stream.write_all((b'{"jsonrpc":"2.0","id":%b,"result":' % request_id, *parts, b"}\n"))
         if self._stream.out_bytes > HIGH_WATER_BYTES:
             self._hold()
         if self._last or self._room is not None:
-            self._settle()
+            self.settle()
 
     def refused(self, call: Call, error: bytes) -> None:
         """Pass a call's error on."""
         self.calls.pop(call.request_id, None)
         self.send(jsonrpc.refusal(call.request_id, error))
-        self._settle()
+        self.settle()
 
     def progressed(self, call: Call, params: bytes) -> None:
         """Pass progress on, unless the client does not read: progress can be missed."""
-        self.notified("notifications/progress", params)
+        self.hear("notifications/progress", params)
 
     def notify(self, method: str, params: object) -> None:
         """Send a notification that may be missed by a client that does not read."""
-        self.notified(method, msgspec.json.encode(params))
+        self.hear(method, msgspec.json.encode(params))
 
     def notified(self, method: str, params: bytes) -> None:
         """Pass a notification on; it may be missed by a client that does not read."""
+        if self.face is not None:
+            self.face.hearing.notified(method, params)
+        else:
+            self.hear(method, params)
+
+    def hear(self, method: str, params: bytes) -> None:
+        """Send a notification just as it is; it may be missed, likewise."""
         if self._stream.out_bytes < HIGH_WATER_BYTES:
             self.send(jsonrpc.notification(method, params))
         else:
@@ -210,6 +198,10 @@ class Connection:
         turns = self.visitor.greet(hello, is_bound=bool(self.calls))
         self.capabilities = capabilities.read(hello.capabilities)
         self.capabilities_json = self.capabilities.to_json()
+        self.questions.begin_at(hello.first_question)
+        if self.face is not None:
+            self.face.close()
+            self.face = None
         if not turns:
             return
         for request_id, call in list(self.calls.items()):
@@ -218,12 +210,17 @@ class Connection:
             else:
                 self._mover.leave = True
                 call.cancel()
-                self._failed(request_id, StaleSession.of_turn().to_error(), call)
+                self.tasks.failed(request_id, StaleSession.of_turn().to_error(), call)
         self._control.turned(self)
 
+    @property
+    def knows_server(self) -> bool:
+        """Whether it has to do with one server only."""
+        return self.face is not None and self.face.source.alone
+
     def ask(self, question: Question) -> None:
-        """Put a question to the client; if it has left meanwhile, that is the outcome."""
-        if self.closed:
+        """Put a question to the client; if it has left meanwhile, or cannot be asked any more, that is the outcome."""
+        if self.closed or self._last or (self.face is not None and not self.face.can_be_asked):
             question.left()
         else:
             self.questions.ask(question)
@@ -251,39 +248,20 @@ class Connection:
     @property
     def buffered(self) -> int:
         """How many bytes of an unfinished line are held."""
-        return self._decoder.buffered
+        return self._inbox.buffered
 
     # -- requests that wait ----------------------------------------------------------------------
 
-    def start(self, request_id: bytes, work: Callable[[], Awaitable[object]]) -> None:
-        """Run a request that has to wait as a task; its return value is the result."""
-        scope = trio.CancelScope()
-        self.calls[request_id] = scope
-        self._mover.leave = True
-        self._nursery.start_soon(self._serve, request_id, scope, work)
+    def start(self, request_id: bytes, work: Work, *, refusal: Refusal = McpdError.to_error, lasts: bool = False) -> None:
+        """Run a request that has to wait as a task; its return value is the result.
 
-    async def _serve(self, request_id: bytes, scope: trio.CancelScope, work: Callable[[], Awaitable[object]]) -> None:
-        with scope:
-            try:
-                await trio.lowlevel.checkpoint_if_cancelled()  # of what is given up already nothing is done
-                result = await work()
-                if self.calls.get(request_id) is scope:  # else it was cancelled in the same moment
-                    self._mover.batch(lambda: self.answer(request_id, result))
-            except* McpdError as group:
-                error = first_leaf(group).to_error()
-                self._mover.batch(lambda: self._failed(request_id, error, scope))
-            # One of the three places that catch everything: a bug in one request costs that request.
-            except* Exception as group:  # noqa: BLE001
-                self._control.crashed(self, first_leaf(group))
-                body = {"code": jsonrpc.INTERNAL_ERROR, "message": "mcpd failed to handle this request; see its log"}
-                self._mover.batch(lambda: self._failed(request_id, body, scope))
-
-    def _failed(self, request_id: bytes, error: dict[str, Any], scope: trio.CancelScope) -> None:
-        if self.calls.get(request_id) is not scope:
-            return  # it has been answered, or is not wanted; the id may be another request's by now
-        del self.calls[request_id]
-        self.send(jsonrpc.refusal(request_id, msgspec.json.encode(error)))
-        self._settle()
+        Args:
+            request_id: as the client wrote it.
+            work: what there is to do; bytes are a result that is JSON already.
+            refusal: words an error for the client.
+            lasts: nobody waits for its answer, so that it keeps no connection open.
+        """
+        self.tasks.start(request_id, work, refusal, lasts=lasts)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -299,9 +277,9 @@ class Connection:
             self._room.set()
             self._room = None
         self._control.resume(self)
-        self._work_off()
+        self.work_off()
         if self._last:
-            self._settle()
+            self.settle()
         elif self._stream.on_room is None:
             self._stream.resume()
 
@@ -318,14 +296,17 @@ class Connection:
     def _leave_when_done(self) -> None:
         self._last = True
         self._stream.pause()
-        self._settle()
+        self.questions.leave()  # nothing more is heard from it
+        if self.face is not None:
+            self.face.half_closed()
+        self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Close once nothing is owed to a client that sends no more."""
         if self._room is not None:
             self._room.set()
             self._room = None
-        if not self._last or self.calls or self._frames:
+        if not self._last or self.calls or self._inbox:
             return
         if self._stream.out_bytes:
             self._stream.on_room = self._on_room
@@ -345,6 +326,9 @@ class Connection:
             else:
                 call.cancel()
         self.calls.clear()
+        self.tasks.close()
         self.questions.leave()
+        if self.face is not None:
+            self.face.close()
         self._mover.leave = True
         self._control.left(self)

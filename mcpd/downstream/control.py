@@ -10,6 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import trio
@@ -22,16 +23,20 @@ from mcpd.broker.results import ResultStore
 from mcpd.broker.upstream import Upstream
 from mcpd.errors import BadRequest, Denied, McpdError
 from mcpd.logs import Log, iso
+from mcpd.mover import Mover
 from mcpd.protocol import jsonrpc
+from mcpd.timers import Timers
 
 from . import rows
 from .calls import METHODS, Calls, FetchParams
 from .commands import CliParams, Commands
 from .connection import Connection
 from .events import EventParams, Watch
+from .face import Faces
 from .lists import ListParams, Lists
 from .params import decoder, read_params
 from .searching import Search, SearchParams
+from .sources import source_of
 from .tail import LogParams, Tail
 from .visitor import Hello
 from .why import Why, WhyParams
@@ -39,7 +44,7 @@ from .wishes import LevelParams, SubscribeParams, Wishes
 
 FEATURES = (
     "cli", "logs", "fetch", "progress", "cancel", "resources", "prompts", "questions",
-    "search", "events", "why", "subscriptions", "log_level",
+    "search", "events", "why", "subscriptions", "log_level", "mcp",
 )  # fmt: skip
 
 class ServerParams(Struct):
@@ -63,6 +68,8 @@ class Control:
 
     Args:
         broker: where calls go.
+        mover: runs batches.
+        timers: for what has a time limit.
         store: the kept remainders.
         log: the daemon's log, and its last events.
         shutdown: begins the graceful stop.
@@ -75,6 +82,8 @@ class Control:
         self,
         *,
         broker: Broker,
+        mover: Mover,
+        timers: Timers,
         store: ResultStore,
         log: Log,
         shutdown: Callable[[], None],
@@ -90,6 +99,7 @@ class Control:
         self._lists, self._calls = Lists(broker), Calls(broker, store)
         self._tail = Tail(broker, log)
         self._commands = Commands(broker, self._lists)
+        self._faces = Faces(broker, mover, timers, partial(source_of, broker, self._lists))
         wishes = Wishes(broker)
         kinds = {kind: decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
         self._methods: dict[str, tuple[Callable[[bytes | Raw], Any], Callable[..., None]]] = {
@@ -104,7 +114,6 @@ class Control:
             "mcpd/shutdown": (decoder(Nothing), self._do_shutdown),
             "mcpd/logs": (decoder(LogParams), self._logs),
             "mcpd/cli": (decoder(CliParams), self._cli),
-            "ping": (decoder(Nothing), lambda connection, request_id, _: connection.answer(request_id, {})),
             **{method: (decoder(kind), self._calls.sender(method)) for method, kind in METHODS.items()},
             "mcpd/events": (decoder(EventParams), Watch(broker).handle),
             "mcpd/subscribe": (decoder(SubscribeParams), wishes.subscribe),
@@ -127,6 +136,9 @@ class Control:
             self._calls.call(connection, request_id, message.params)
             return
         known = self._methods.get(message.method)
+        if known is None and not message.method.startswith("mcpd/"):
+            self._faces.request(connection, request_id, message)
+            return
         if known is None:
             text, data = f"unknown method {message.method[:100]}", {"class": "unknown_method"}
             body = jsonrpc.error_body(jsonrpc.METHOD_NOT_FOUND, text, data)

@@ -81,8 +81,12 @@ class Lists:
                 result[extra] = value
         return result
 
-    async def _listing(self, kind: str, server: str, guest: Guest, fresh: bool) -> tuple[Listing, bool]:
-        """Return a list of a server's copy, and let the client hear of its changes."""
+    async def listing(self, kind: str, server: str, guest: Guest, fresh: bool = False) -> tuple[Listing, bool]:
+        """Return a list of a server's copy and whether it is stale; the client hears of its changes from now on.
+
+        Raises:
+            McpdError: It cannot be had.
+        """
 
         async def listing(place: Place) -> tuple[Listing, bool]:
             found: tuple[Listing, bool] | McpdError
@@ -120,7 +124,7 @@ class Lists:
             McpdError: the one server that was asked for cannot list.
         """
         if server is not None:
-            return _joined([(server, await self._listing(kind, server, guest, fresh))], [])
+            return _joined([(server, await self.listing(kind, server, guest, fresh))], [])
         await self._note(guest, None, kind)
         names = list(self._broker.upstreams)
         answers: dict[str, tuple[Listing, bool]] = {}
@@ -128,7 +132,7 @@ class Lists:
 
         async def ask(name: str) -> None:
             try:
-                answers[name] = await self._listing(kind, name, guest, fresh)
+                answers[name] = await self.listing(kind, name, guest, fresh)
             except McpdError as problem:
                 problems[name] = problem
 

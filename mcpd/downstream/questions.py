@@ -23,6 +23,10 @@ class Questions:
         self._open: dict[bytes, Question] = {}
         self._last = 0
 
+    def begin_at(self, number: int) -> None:
+        """Give the next question this number, unless a later one was given already."""
+        self._last = max(self._last, number - 1)
+
     def ask(self, question: Question) -> None:
         """Send a question."""
         self._last += 1

@@ -67,6 +67,15 @@ class Local(NamedTuple):
     work: Callable[[Raw], Awaitable[dict[str, Any]]]
 
 
+class Through(NamedTuple):
+    """A tool of mcpd's own that calls another one: `resolve` gets the arguments, and says whose and with which.
+
+    It raises McpdError for a protocol error; a `CallToolResult` instead of a route is the answer.
+    """
+
+    resolve: Callable[[Raw], Awaitable[tuple[Route, Raw] | dict[str, Any]]]
+
+
 class Source(Protocol):
     """What a face shows. `guest` is the connection: who asks, and which copies are its own."""
 
@@ -88,13 +97,13 @@ class Source(Protocol):
             McpdError: It cannot be had.
         """
 
-    def find(self, kind: str, name: str, guest: Guest) -> Route | Local | None:
+    def find(self, kind: str, name: str, guest: Guest) -> Route | Local | Through | None:
         """Return whose a tool, a prompt or a resource (by uri) is, from what is known; None if that is not enough.
 
         `kind` is `tools`, `prompts`, `resources`, or `templates` for the reference of a completion.
         """
 
-    async def look(self, kind: str, name: str, guest: Guest) -> Route | Local:
+    async def look(self, kind: str, name: str, guest: Guest) -> Route | Local | Through:
         """Find out whose something is.
 
         Raises:

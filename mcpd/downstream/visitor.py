@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
@@ -17,13 +18,26 @@ from . import projects
 
 
 class Hello(msgspec.Struct):
-    """`params` of mcpd/hello; `scope` may be `client`: it wants copies of its own."""
+    """`params` of mcpd/hello; `scope` may be `client`: it wants copies of its own.
+
+    The rest is about the face, which is what the methods of MCP show over this connection: one `server` as it
+    is, or several `servers` as one (all, if none are named), in a `mode` and with `names` of a style.
+    `first_question` is the number of the first request to this client; `resumed` says that it goes on from
+    an earlier daemon and does not know what has happened in between.
+    """
 
     version: int = 1
     client: dict[str, Any] = {}
     project: str | None = None
     scope: str | None = None
     capabilities: Raw = Raw(b"")
+    server: str | None = None
+    servers: list[str] | None = None
+    mode: Literal["direct", "search", "auto"] = "direct"
+    separator: str = "-"
+    names: Literal["short", "mcp"] = "short"
+    first_question: int = 1
+    resumed: bool = False
 
 
 class Visitor:
@@ -62,6 +76,8 @@ class Visitor:
             raise BadRequest("mcpd/hello: project must be an absolute folder")
         if hello.scope not in (None, "client"):
             raise BadRequest("mcpd/hello: scope can only be narrowed, to client")
+        if not re.fullmatch(r"[-_]{1,4}", hello.separator):
+            raise BadRequest("mcpd/hello: separator is one to four of - and _")
         before = self.seeker if is_bound else self.known
         self.hello, self.known = hello, None
         return before is not None and not before.is_at(self.seeker)

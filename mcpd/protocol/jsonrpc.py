@@ -77,6 +77,21 @@ def decode_request(line: bytes) -> Request:
         raise NotJsonRpc("nested too deeply") from None
 
 
+def decode_batch(line: bytes) -> list[Raw]:
+    """Return the elements of an array of messages. Spec: 2025-03-26 basic, "Batching".
+
+    Raises:
+        NotJsonRpc: It is no array, or an empty one.
+    """
+    try:
+        found = msgspec.json.decode(line, type=list[Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
+        raise NotJsonRpc(str(problem)) from None
+    if not found:
+        raise NotJsonRpc("an array without messages")
+    return found
+
+
 # The id of a line that cannot be decoded as a whole: a member of the outermost object, at either end.
 _FIRST = re.compile(rb'\s*\{[^{}\[\]]*?"id"\s*:\s*(\d{1,18}|"[^"\\\x00-\x1f\x80-\xff]{1,64}")\s*[,}]')
 _LAST = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\\x00-\x1f\x80-\xff]{1,64}")\s*(?:,[^{}\[\]]*)?\}\s*$')

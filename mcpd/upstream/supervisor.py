@@ -85,12 +85,10 @@ class Slot:
     def submit(self, exchange: Exchange) -> None:
         """Send a request now, or as soon as the upstream is ready; it fails if that cannot be."""
         self.idle.use()
-        one = self.current
-        if one is not None and one.open and one.session is not None:
+        if (one := self.current) is not None and one.open and one.session is not None:
             one.channel.request(exchange, one.session)
             return
-        problem = self._why_not()
-        if problem is not None:
+        if (problem := self._why_not()) is not None:
             exchange.on_failure(problem)
             return
         self._waiting.add(exchange)
@@ -115,6 +113,11 @@ class Slot:
                     suspect(one, self._around, self)
                 return began
         return False
+
+    def look_at(self, exchange: Exchange) -> None:
+        """Find out whether the server that has a request is still there; if not, the request is lost."""
+        if (one := next((one for one in self._alive if one.channel.holds(exchange)), None)) is not None:
+            suspect(one, self._around, self)
 
     def take_waiting(self, chosen: Callable[[Exchange], bool]) -> list[Exchange]:
         """Remove and return requests that wait for the next incarnation, to be sent elsewhere."""
@@ -302,8 +305,7 @@ class Slot:
         self.problem = problem
         if one.session is None:
             self._waiting.fail(problem)
-        ready_seconds = None if one.session is None else trio.current_time() - self._ready_at
-        if not problem.final and self._retry.may_follow(ready_seconds):
+        if not problem.final and self._retry.may_follow(trio.current_time() - self._ready_at if one.session else None):
             self._fire(Event.LOST)
             self._retry.back_off(self._on_retry)
         else:
@@ -314,12 +316,10 @@ class Slot:
             self._waiting.fail(again_later(problem, self.server.name, lifecycle.FAILED_SECONDS))
 
     def _on_retry(self) -> None:
-        if self.state is not State.BACKOFF:
-            return
-        if self._waiting or self.observer.is_wanted:
+        if self.state is State.BACKOFF and (self._waiting or self.observer.is_wanted):
             self._fire(Event.RETRY)
             self._spawn()
-        else:
+        elif self.state is State.BACKOFF:
             self._fire(Event.REST)
 
     def _rest(self) -> None:

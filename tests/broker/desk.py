@@ -13,7 +13,7 @@ from mcpd.broker.asking import Question
 from mcpd.broker.broker import Broker
 from mcpd.broker.call import Call
 from mcpd.broker.keeping import Shelf
-from mcpd.broker.parties import Parts
+from mcpd.broker.parties import Parts, Plain
 from mcpd.broker.requests import Request, ToolRequest
 from mcpd.broker.results import ResultStore
 from mcpd.broker.scopes import Seeker
@@ -22,7 +22,7 @@ from mcpd.protocol.capabilities import NOTHING, Capabilities
 from tests.upstream.fakes import NEVER_SECONDS, Script, World, server
 
 
-class Client:
+class Client(Plain):
     """Keeps the outcomes of its calls: ("result" | "error", JSON), and their progress."""
 
     def __init__(self, desk: Desk, key: Hashable) -> None:

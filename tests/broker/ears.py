@@ -11,6 +11,7 @@ import trio
 from mcpd.broker.asked import SUBSCRIPTION_ID, Outcome
 from mcpd.broker.audience import Audience
 from mcpd.broker.interests import Interests
+from mcpd.broker.parties import Plain
 from mcpd.protocol.jsonrpc import Message
 from mcpd.upstream.incarnation import Incarnation
 from mcpd.upstream.observer import Observer
@@ -59,7 +60,7 @@ def modern(listen: Reaction = acknowledges, capabilities: object = CAN_ALL) -> S
     return {**MODERN, "server/discover": {**DISCOVERED, "capabilities": capabilities}, "subscriptions/listen": listen}
 
 
-class Ear:
+class Ear(Plain):
     """A client that keeps what it hears: (method, params)."""
 
     def __init__(self, key: Hashable) -> None:

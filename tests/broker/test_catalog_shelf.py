@@ -11,6 +11,7 @@ import trio
 from msgspec import Raw
 from trio.testing import MockClock
 
+from mcpd.broker import presenting
 from mcpd.broker.shelf import Shelved
 from mcpd.config.model import Tools
 from mcpd.errors import ServerProtocol, UnknownTool
@@ -37,8 +38,9 @@ class Memory:
         return self.kept.get((identity, kind))
 
     def put(self, identity: str, kind: str, shelved: Shelved) -> None:
-        self.puts += 1
-        self.kept[identity, kind] = shelved
+        if kind != presenting.KIND:
+            self.puts += 1
+            self.kept[identity, kind] = shelved
 
     @property
     def only(self) -> Shelved:

@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from mcpd.broker.broker import Broker
+from mcpd.broker.parties import Plain
 from mcpd.broker.place import Place
 from mcpd.broker.results import ResultStore
 from mcpd.broker.scopes import Seeker
@@ -55,7 +56,7 @@ class Hall(World):
         return self.servers[-1]
 
 
-class Line:
+class Line(Plain):
     """A client: what it is told, decoded.
 
     Attributes:

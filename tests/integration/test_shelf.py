@@ -30,7 +30,7 @@ def test_the_next_daemon_answers_a_list_while_the_server_starts(world: World) ->
         first = wire.ask("mcpd/tools", {"server": "demo"})
     assert "stale" not in first
     world.run("down")
-    (kept,) = (world.path / "home/.local/state/mcpd/catalogs").iterdir()
+    (kept,) = (world.path / "home/.local/state/mcpd/catalogs").glob("*.tools.json")
     assert kept.stat().st_mode & 0o777 == 0o600
 
     gate.unlink()
@@ -52,7 +52,7 @@ def test_a_broken_file_and_a_folder_that_cannot_be_written_cost_nothing_but_the_
     assert "echo" in world.run("tools", "demo").out
     world.run("down")
     folder = world.path / "home/.local/state/mcpd/catalogs"
-    (kept,) = folder.iterdir()
+    (kept,) = folder.glob("*.tools.json")
     kept.write_bytes(b"\0" * 1000)
 
     assert "an earlier one" not in world.run("tools", "demo").out

@@ -1,0 +1,210 @@
+"""What an MCP client hears without asking each time: changes of lists and resources, and the log.
+
+A legacy client hears of lists from `notifications/initialized` on and of resources that it has subscribed
+to; a modern one hears what its open listens ask for, marked with the id of the listen.
+
+Spec: 2024-11-05 … 2025-11-25 "Subscriptions", "List Changed Notification"; 2026-07-28
+basic/patterns/subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from mcpd.broker.asked import SUBSCRIPTION_ID
+from mcpd.broker.asking import SERVER_KEY
+from mcpd.broker.interests import ACKNOWLEDGED
+from mcpd.broker.subscriptions import UPDATED
+from mcpd.broker.visits import COMPLETE
+from mcpd.errors import BadRequest, McpdError
+from mcpd.protocol import rawjson
+from mcpd.protocol.jsonrpc import ABSENT
+
+from .shown import Route
+
+if TYPE_CHECKING:
+    from mcpd.broker.broker import Broker
+    from mcpd.broker.place import Place
+
+    from .face import Face
+
+LISTS = {
+    "toolsListChanged": "tools",
+    "promptsListChanged": "prompts",
+    "resourcesListChanged": "resources",
+}
+_CHANGED = {f"notifications/{capability}/list_changed": capability for capability in LISTS.values()}
+VISITS_FROM = "2025-11-25"
+
+
+class Filter(msgspec.Struct):
+    """`notifications` of a subscriptions/listen; what is malformed is not wanted."""
+
+    toolsListChanged: Raw = ABSENT
+    promptsListChanged: Raw = ABSENT
+    resourcesListChanged: Raw = ABSENT
+    resourceSubscriptions: Raw = ABSENT
+
+
+@dataclass
+class Listen:
+    """What one open listen is told: capabilities whose lists it hears of, and published uris."""
+
+    lists: set[str] = field(default_factory=set)
+    uris: set[str] = field(default_factory=set)
+
+
+class Hearing:
+    """What one client hears."""
+
+    def __init__(self, face: Face, broker: Broker, *, resumed: bool) -> None:
+        self._face, self._broker, self._resumed = face, broker, resumed
+        self._initialized = False
+        self._listens: dict[bytes, Listen] = {}
+        self._subscribed: set[str] = set()
+
+    # -- a legacy client -------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """A legacy session begins; what an earlier one has subscribed to goes on."""
+        self._initialized = False
+
+    def initialized(self) -> None:
+        """The client is ready to hear; one that has lost an earlier daemon hears that all may have changed."""
+        if not self._initialized and self._resumed:
+            for method in _CHANGED:
+                self._face.connection.hear(method, b"{}")
+        self._initialized = True
+
+    async def subscribe(self, uri: str) -> None:
+        """Let the client hear of a resource.
+
+        Raises:
+            McpdError: The server offers no subscriptions, has refused, or cannot be had.
+        """
+        await self._want(uri)
+        self._subscribed.add(uri)
+        if self._resumed:
+            self._face.connection.hear(UPDATED, msgspec.json.encode({"uri": uri}))
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Let it hear of it no more."""
+        await trio.lowlevel.checkpoint()
+        self._subscribed.discard(uri)
+        self._want_no_more([uri])
+
+    # -- a modern client -------------------------------------------------------------------------
+
+    async def listen(self, request_id: bytes, wanted: Filter, capabilities: Iterable[str]) -> None:
+        """Acknowledge a listen and stay with it until it is cancelled."""
+        listen, offered = Listen(), set(capabilities)
+        for name, capability in LISTS.items():
+            if bytes(getattr(wanted, name)) == b"true" and capability in offered:
+                listen.lists.add(capability)
+        try:
+            for uri in _uris(wanted.resourceSubscriptions):
+                try:
+                    await self._want(uri)
+                    listen.uris.add(uri)
+                except McpdError:
+                    continue  # the client sees that it is not among what is acknowledged
+            self._acknowledge(request_id, listen, wanted)
+            await trio.sleep_forever()
+        finally:
+            self._listens.pop(request_id, None)
+            self._want_no_more(listen.uris)
+
+    def _acknowledge(self, request_id: bytes, listen: Listen, wanted: Filter) -> None:
+        honoured: dict[str, object] = {name: True for name, capability in LISTS.items() if capability in listen.lists}
+        if wanted.resourceSubscriptions:
+            honoured["resourceSubscriptions"] = sorted(listen.uris)
+        self._tell(request_id, ACKNOWLEDGED, {"notifications": honoured})
+        self._listens[request_id] = listen
+        if self._resumed:
+            for capability in listen.lists:
+                self._tell(request_id, f"notifications/{capability}/list_changed", {})
+            for uri in listen.uris:
+                self._tell(request_id, UPDATED, {"uri": uri})
+
+    def _tell(self, listen_id: bytes, method: str, members: dict[str, object]) -> None:
+        """Send what belongs to one listen; tasks call this, too."""
+        body = msgspec.json.encode({**members, "_meta": {SUBSCRIPTION_ID: Raw(listen_id)}})
+        self._face.batch(lambda: self._face.connection.hear(method, body))
+
+    # -- agreeing with servers -------------------------------------------------------------------
+
+    async def _want(self, uri: str) -> None:
+        face, connection = self._face, self._face.connection
+        route = face.source.find("resources", uri, connection) or await face.source.look("resources", uri, connection)
+        if not isinstance(route, Route):
+            raise BadRequest("changes of this resource are not told")
+
+        async def subscribed(place: Place) -> None:
+            await place.interests.subscribed(connection, route.name)
+
+        await self._broker.at(route.server, connection, subscribed)
+
+    def _want_no_more(self, uris: Iterable[str]) -> None:
+        """Take back what no listen and no subscription wants any more."""
+        kept = self._subscribed.union(*(listen.uris for listen in self._listens.values()))
+        connection = self._face.connection
+        for uri in set(uris) - kept:
+            route = self._face.source.find("resources", uri, connection)
+            if not isinstance(route, Route) or route.server not in self._broker.upstreams:
+                continue
+            interests = self._broker.resolve(route.server, connection.seeker).interests
+            self._face.batch(partial(interests.unsubscribe, connection, route.name))
+
+    # -- what comes ------------------------------------------------------------------------------
+
+    def notified(self, method: str, params: bytes) -> None:
+        """Pass on what a server, or the daemon, has to tell, to whom it concerns."""
+        if method == UPDATED:
+            self._updated(params)
+        elif (capability := _CHANGED.get(method)) is not None:
+            if self._initialized:
+                self._face.connection.hear(method, params)
+            for listen_id, listen in self._listens.items():
+                if capability in listen.lists:
+                    self._face.connection.hear(method, _marked(params, listen_id))
+        elif method == COMPLETE:
+            if (self._face.revision or "") >= VISITS_FROM:
+                self._face.connection.hear(method, params)
+        else:
+            self._face.connection.hear(method, params)
+
+    def _updated(self, params: bytes) -> None:
+        members = rawjson.members(Raw(params), "the notification")
+        uri = rawjson.string(members.get("uri", ABSENT)) or ""
+        meta = rawjson.members(members["_meta"], "`_meta`") if "_meta" in members else {}
+        server = rawjson.string(meta.get(SERVER_KEY, ABSENT)) or ""
+        published = self._face.source.uri(server, uri, self._face.connection)
+        if published != uri:
+            members["uri"] = Raw(msgspec.json.encode(published))
+            params = msgspec.json.encode(members)
+        if published in self._subscribed:
+            self._face.connection.hear(UPDATED, params)
+        for listen_id, listen in self._listens.items():
+            if published in listen.uris:
+                self._face.connection.hear(UPDATED, _marked(params, listen_id))
+
+
+def _marked(params: bytes, listen_id: bytes) -> bytes:
+    members = rawjson.members(Raw(params), "the notification")
+    meta = rawjson.members(members["_meta"], "`_meta`") if "_meta" in members else {}
+    members["_meta"] = Raw(msgspec.json.encode(meta | {SUBSCRIPTION_ID: Raw(listen_id)}))
+    return msgspec.json.encode(members)
+
+
+def _uris(raw: Raw) -> list[str]:
+    try:
+        return list(dict.fromkeys(msgspec.json.decode(raw, type=list[str]))) if raw else []
+    except (msgspec.MsgspecError, RecursionError):
+        return []

@@ -38,7 +38,9 @@ def main() -> int:
 
         return daemon(argv[1:])
     try:
-        status = run(argv) if is_plain(argv) and has_standard_files() else None
+        status = run_bridge(argv[1:]) if argv[:1] == ["bridge"] and has_standard_files() else None
+        if status is None:
+            status = run(argv) if is_plain(argv) and has_standard_files() else None
         if status is None:
             from mcpd_client.cli.main import main as run_fully
 
@@ -54,6 +56,18 @@ def main() -> int:
 def is_daemon(argv: list[str]) -> bool:
     """Whether `mcpd daemon` needs nothing of the full command line: no help, no global option."""
     return all(word in ("--config", "--socket", "--log-level", "--ready-fd") for word in argv[1::2])
+
+
+def run_bridge(arguments: list[str]) -> int | None:
+    """Be a host's MCP server for as long as it likes; None if the full command line has something to say first."""
+    from mcpd_client.bridge.options import read_plainly
+
+    options = read_plainly(arguments)
+    if options is None:
+        return None
+    from mcpd_client.bridge.pump import run as pump
+
+    return pump(options)
 
 
 def is_plain(argv: list[str]) -> bool:

@@ -28,10 +28,18 @@ class Audience:
         """Note that a client has asked for a list of a server, or for those of all."""
         self._guests.setdefault((server, KINDS[kind].capability), {})[guest.key] = guest
 
+    def unlisted(self, key: Hashable, kind: str) -> None:
+        """Forget that a client has asked for lists of a kind: it is not concerned by their changes any more."""
+        for (_, capability), guests in self._guests.items():
+            if capability == KINDS[kind].capability:
+                guests.pop(key, None)
+
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""
-        for guests in self._guests.values():
+        for which, guests in list(self._guests.items()):
             guests.pop(key, None)
+            if not guests:
+                del self._guests[which]  # the name of a server may be one that only this client knew
 
     def turn(self, key: Hashable, server: str) -> None:
         """Forget that a client has asked for lists of a server, whose copy was one of its project before."""

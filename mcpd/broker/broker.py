@@ -16,6 +16,7 @@ from mcpd.upstream.around import Surroundings
 
 from .audience import Audience
 from .call import Call
+from .errands import Errands
 from .explaining import nearest
 from .keeping import Shelf
 from .parties import Client, Guest
@@ -37,12 +38,13 @@ class Broker:
         followers: get the name of a server, the project of its copy, and a line of its stderr.
         events: what has happened lately.
         audience: who hears when lists have changed.
+        errands: what is still being done for clients that have been answered.
     """
 
     def __init__(self, config: Config, around: Surroundings, store: ResultStore, shelf: Shelf | None = None) -> None:
         self._around, self._store, self._shelf = around, store, shelf
         self.followers, self.events = around.followers, around.events
-        self.config, self.audience = config, Audience()
+        self.config, self.audience, self.errands = config, Audience(), Errands(around)
         self.upstreams: dict[str, Upstream] = {}
         self._leaving: set[Place] = set()
         self._paused: set[Hashable] = set()
@@ -209,12 +211,14 @@ class Broker:
     def forget(self, key: Hashable) -> None:
         """Forget a client that has left."""
         self._paused.discard(key)
+        self.errands.end(key)
         self.audience.forget(key)
         for upstream in self.upstreams.values():
             upstream.forget(key)
 
     def turn(self, client: Client) -> None:
         """Forget what a client had with the project that it has turned away from."""
+        self.errands.end(client.key)
         for upstream in self.upstreams.values():
             upstream.turn(client)
 

@@ -18,13 +18,13 @@ import trio
 from mcpd.config.model import Tools
 from mcpd.errors import CallTimeout, McpdError, ServerProtocol
 from mcpd.protocol.session import Session
-from mcpd.timers import Timer, Timers
+from mcpd.timers import Timers
 from mcpd.upstream.supervisor import Slot
 
+from .book import Book
 from .finder import Finder, Found
 from .keeping import Keeping, Shelf
 from .listing import KINDS, Listing, is_harmless, same
-from .pace import Pace
 from .policy import Policy, matches
 from .walking import fetch
 
@@ -34,30 +34,6 @@ WALK_SECONDS = 30.0
 # Of a list whose server never says that it has changed.
 UNDECLARED_SECONDS = 60.0
 _CAPABILITIES = frozenset(names.capability for names in KINDS.values())
-
-
-class _Book:
-    """What is known of one list, and how its fetching stands.
-
-    Attributes:
-        listing: what is at hand.
-        revision: the last one that was counted.
-        changes: how many changes have been noted.
-        problem: why the last walk did not bring a list.
-        asked: somebody has asked for it.
-        told: somebody has been answered, with a list or an error.
-        walk: set when the walk that is under way is over.
-        timer: of the next walk, while it is too soon for one.
-    """
-
-    def __init__(self) -> None:
-        self.listing: Listing | None = None
-        self.revision = self.changes = 0
-        self.problem: McpdError | None = None
-        self.asked = self.told = False
-        self.walk: trio.Event | None = None
-        self.timer: Timer | None = None
-        self.pace = Pace()
 
 
 class Catalog:
@@ -98,7 +74,7 @@ class Catalog:
         self._slot, self._start, self._timers = slot, start, timers
         self._policy = Policy(policy)
         self._keeping = Keeping(self._policy, shelf, identity)
-        self._books = {kind: _Book() for kind in KINDS}
+        self._books = {kind: Book() for kind in KINDS}
         self._finder = Finder(slot, start)
         self._tools: Listing | None = None
         self.allows = self._policy.allows
@@ -178,9 +154,7 @@ class Catalog:
             McpdError: There is no list, and none can be had.
         """
         book = self._books[kind]
-        if not book.asked:
-            book.asked = True
-            self.on_wanted(kind)
+        self._want(kind)
         try:
             answer = await self._listing(kind, book, fresh=fresh)
         except McpdError:
@@ -189,7 +163,22 @@ class Catalog:
         book.told = True  # who gave up waiting has been told nothing
         return answer
 
-    async def _listing(self, kind: str, book: _Book, *, fresh: bool) -> tuple[Listing, bool]:
+    async def at_hand(self, kind: str) -> bool:
+        """Whether `listing` has an answer, fresh or not, without waiting for the server."""
+        found = await self._recall(kind)
+        return found is not None and (self._slot.session is None or self._good(kind, found))
+
+    def promise(self, kind: str) -> None:
+        """Note that somebody has been told that a list is still to come: when it is there, `on_change` says so."""
+        self._books[kind].told = True
+        self._want(kind)
+
+    def _want(self, kind: str) -> None:
+        if not self._books[kind].asked:
+            self._books[kind].asked = True
+            self.on_wanted(kind)
+
+    async def _listing(self, kind: str, book: Book, *, fresh: bool) -> tuple[Listing, bool]:
         if not fresh and (found := await self._recall(kind)) is not None:
             if self._slot.session is None:
                 if not found.incarnation and book.walk is None:
@@ -307,7 +296,7 @@ class Catalog:
         if running is not None and (book.changes, running.incarnation) != asked_at:
             self._refetch(kind)
 
-    def _take(self, kind: str, book: _Book, found: Listing) -> None:
+    def _take(self, kind: str, book: Book, found: Listing) -> None:
         """Put a list in the place of the one before.
 
         Raises:

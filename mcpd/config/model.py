@@ -111,10 +111,12 @@ class Server(Struct, frozen=True, kw_only=True):
 
 
 class Daemon(Struct, frozen=True, kw_only=True):
-    """What concerns the daemon itself; `idle_exit_seconds = 0` means never."""
+    """What concerns the daemon itself; `idle_exit_seconds = 0` means never, `fast_start_ms = 0` not to wait."""
 
     drain_seconds: float = 5.0
     idle_exit_seconds: float = 0.0
+    # How long a host waits for servers that are still starting, all together, before it gets the lists of the others.
+    fast_start_ms: int = 250
 
 
 NO_REMOTES = "remote servers are not available in this version"

@@ -98,6 +98,14 @@ def seconds(*, zero: bool) -> Rule:
     return rule
 
 
+def milliseconds(value: object) -> int:
+    """Return a whole number of milliseconds, up to a minute."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 60_000:
+        what = found(value, show=True)
+        raise Wrong(f"expected a whole number of milliseconds, 0 to 60000, found {what}", "250, say; 0 not to wait")
+    return value
+
+
 def count(value: object) -> int:
     """Return a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mcpd.config import rules
-from mcpd.config.model import Daemon, Limits, Stop, Timeout, Tools
+from mcpd.config.model import Limits, Stop, Timeout, Tools
 from mcpd.config.rules import Rule, Wrong, found, quoted
 
 Report = Callable[[str, str, str | None], None]
@@ -112,4 +112,8 @@ SERVER: Mapping[str, Rule | Table] = {
     "insecure": rules.flag,
     "interactive": rules.texts,
 }
-DAEMON: Mapping[str, Rule | Table] = dict.fromkeys(Daemon.__struct_fields__, rules.seconds(zero=True))
+DAEMON: Mapping[str, Rule | Table] = {
+    "drain_seconds": rules.seconds(zero=True),
+    "idle_exit_seconds": rules.seconds(zero=True),
+    "fast_start_ms": rules.milliseconds,
+}

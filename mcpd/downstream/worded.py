@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcpd.errors import BadRequest, InvalidPage, UnknownTool
+from mcpd.errors import BadRequest, InvalidPage, McpdError, UnknownTool
 from mcpd.protocol import jsonrpc
 
 # Spec: not found, of resources before 2026-07-28.
@@ -33,3 +33,13 @@ def worded(method: str, error: dict[str, Any], *, is_modern: bool) -> dict[str, 
     if data.get("hint"):
         message += f"; {data['hint']}"
     return {"code": code, "message": message, "data": data}
+
+
+def text_result(text: str) -> dict[str, Any]:
+    """Return a CallToolResult that is one text."""
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def mistake(problem: McpdError) -> dict[str, Any]:
+    """Return a CallToolResult that tells the model what is wrong, so that it can do better."""
+    return text_result(problem.message + (f"; {problem.hint}" if problem.hint else "")) | {"isError": True}

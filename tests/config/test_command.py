@@ -121,7 +121,7 @@ def test_show_keeps_references_and_masks_the_rest():
 def test_show_is_toml_with_the_defaults_filled_in():
     document = tomllib.loads(show(read(GOOD)).stdout)
 
-    assert document["daemon"] == {"drain_seconds": 5, "idle_exit_seconds": 0}
+    assert document["daemon"] == {"drain_seconds": 5, "idle_exit_seconds": 0, "fast_start_ms": 250}
     assert list(document["servers"]) == ["github", "web"]
     assert document["servers"]["github"]["timeout"] == {
         "start_seconds": 30, "call_seconds": 2.5, "max_seconds": 3600, "idle_seconds": 300,

@@ -31,6 +31,7 @@ def test_an_entry_with_every_key_becomes_a_server():
         [daemon]
         drain_seconds = 1
         idle_exit_seconds = 600
+        fast_start_ms = 0
 
         [servers.github]
         command = "npx"
@@ -59,6 +60,7 @@ def test_an_entry_with_every_key_becomes_a_server():
     assert config.problems == ()
     assert config.daemon.drain_seconds == 1.0
     assert config.daemon.idle_exit_seconds == 600.0
+    assert config.daemon.fast_start_ms == 0
     assert config.servers == {
         "github": Server(
             name="github",
@@ -198,6 +200,8 @@ def test_an_entry_that_is_no_table_is_wrong_itself(value):
         ('[mcpServers.x]\ncommand = "x"', "mcpServers", "did you mean servers?"),
         ("[logging]\nlevel = 1", "logging", "known are servers, daemon"),
         ("[daemon]\ndrain_secs = 1", "daemon.drain_secs", "did you mean drain_seconds?"),
+        ("[daemon]\nfast_start_ms = 0.25", "daemon.fast_start_ms", "250, say; 0 not to wait"),
+        ("[daemon]\nfast_start_ms = -1", "daemon.fast_start_ms", "250, say; 0 not to wait"),
         ('[daemon]\ndrain_seconds = "5s"', "daemon.drain_seconds", "write a plain number, without quotes and unit"),
     ],
 )

@@ -26,11 +26,13 @@ class Hall(World):
     Attributes:
         broker: over all of them.
         by_name: the script of each server.
+        latest: the last run of each.
     """
 
     def __init__(self, nursery: trio.Nursery, by_name: Mapping[str, Script | Exception], **settings: Any) -> None:
         super().__init__(nursery)
         self.by_name, self.settings = dict(by_name), settings
+        self.latest: dict[str, FakeServer] = {}
         self.broker = Broker(self.config(*by_name), self.around, ResultStore())
 
     def config(self, *names: str, **changed: Mapping[str, Any]) -> Config:
@@ -53,6 +55,7 @@ class Hall(World):
         if isinstance(script, Exception):
             raise script
         self.servers.append(FakeServer(self, owner, ring, script))
+        self.latest[launch.argv[0]] = self.servers[-1]
         return self.servers[-1]
 
 

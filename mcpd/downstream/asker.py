@@ -116,7 +116,7 @@ class Asker:
         face = self._face
         if not call.passed_on:
             error = msgspec.json.encode(worded(self.method, msgspec.json.decode(error), is_modern=self.is_modern))
-        elif self.is_modern and (urls := shaping.elicitations(Raw(error))) is not None:
+        elif self.is_modern and self._may_visit() and (urls := shaping.elicitations(Raw(error))) is not None:
             requests = {f"url-{number}": one for number, one in enumerate(urls, 1)}
             result = shaping.input_required(requests, None, face.info_of(self.route.server))
             self.connection.answered(call, (result,))
@@ -125,6 +125,10 @@ class Asker:
             revision = face.legacy_revision
             error = shaping.error(Raw(error), method=self.method, modern=self.is_modern, revision=revision)
         self.connection.refused(call, error)
+
+    def _may_visit(self) -> bool:
+        """Whether a modern client can be sent to a URL by the result of this request."""
+        return self.capabilities.url and self.kind != "complete"
 
     def progressed(self, call: Call, params: bytes) -> None:
         """Pass progress on, while there is a request that it belongs to."""

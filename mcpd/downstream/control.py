@@ -10,18 +10,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-import trio
 from msgspec import Raw, Struct
 
 from mcpd import __version__
 from mcpd.broker.broker import Broker
-from mcpd.broker.place import Place
 from mcpd.broker.results import ResultStore
-from mcpd.broker.upstream import Upstream
-from mcpd.errors import BadRequest, Denied, McpdError
+from mcpd.errors import BadRequest, Denied
 from mcpd.logs import Log, iso
 from mcpd.mover import Mover
 from mcpd.protocol import jsonrpc
@@ -36,7 +32,8 @@ from .face import Faces
 from .lists import ListParams, Lists
 from .params import decoder, read_params
 from .searching import Search, SearchParams
-from .sources import source_of
+from .sources import Sources
+from .steering import Steering
 from .tail import LogParams, Tail
 from .visitor import Hello
 from .why import Why, WhyParams
@@ -97,9 +94,9 @@ class Control:
         self.connections: dict[int, Connection] = {}
         self.counters: Counter[str] = Counter()
         self._lists, self._calls = Lists(broker), Calls(broker, store)
-        self._tail = Tail(broker, log)
+        self._tail, self._steering = Tail(broker, log), Steering(broker)
         self._commands = Commands(broker, self._lists)
-        self._faces = Faces(broker, mover, timers, partial(source_of, broker, self._lists))
+        self._faces = Faces(broker, mover, timers, Sources(broker, self._lists, self._tail, self._steering).of)
         wishes = Wishes(broker)
         kinds = {kind: decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
         self._methods: dict[str, tuple[Callable[[bytes | Raw], Any], Callable[..., None]]] = {
@@ -190,46 +187,24 @@ class Control:
         self._broker.upstream(p.server)  # an unknown name is refused at once
 
         async def work() -> dict[str, Any]:
-            return rows.of(await self._started(p.server, connection))
+            return rows.of(await self._steering.start(p.server, connection))
 
         connection.start(request_id, work)
 
-    async def _started(self, name: str, connection: Connection) -> Place:
-        async def start(place: Place) -> Place:
-            await place.slot.start()
-            return place
-
-        place = self._broker.resolve(name, connection.seeker)
-        place.meet(connection)
-        try:
-            await place.slot.start()
-        except McpdError:
-            if self._broker.resolve(name, connection.seeker) is place:
-                raise
-        return await self._broker.at(name, connection, start)
-
     def _stop(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
-        upstream = self._broker.upstream(p.server)
+        self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
-            copies = sum(not place.is_stopped for place in upstream.places.values())
-            await _stop_all(upstream)
-            return {**rows.of(upstream.main()), "copies": copies}
+            place, copies = await self._steering.stop(p.server)
+            return {**rows.of(place), "copies": copies}
 
         connection.start(request_id, work)
 
     def _restart(self, connection: Connection, request_id: bytes, p: ServerParams) -> None:
-        upstream = self._broker.upstream(p.server)
+        self._broker.upstream(p.server)
 
         async def work() -> dict[str, Any]:
-            self._broker.resolve(p.server, connection.seeker).meet(connection)
-            running = [place for place in upstream.places.values() if not place.is_stopped]
-            await _stop_all(upstream)
-            async with trio.open_nursery() as nursery:
-                for place in running:
-                    if upstream.settled(place):
-                        nursery.start_soon(place.slot.start)
-            return rows.of(await self._started(p.server, connection))
+            return rows.of(await self._steering.restart(p.server, connection))
 
         connection.start(request_id, work)
 
@@ -279,9 +254,3 @@ class Control:
             for forget in connection.followers:
                 forget()  # it follows one thing at a time
             connection.followers[:] = [self._tail.follow(p, lambda line: connection.notify("mcpd/log", line))]
-
-
-async def _stop_all(upstream: Upstream) -> None:
-    async with trio.open_nursery() as nursery:
-        for place in list(upstream.places.values()):
-            nursery.start_soon(place.slot.stop)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_ID_BYTES = 1024
+# They are handled in one go, and others wait meanwhile.
+MAX_BATCH = 4096
 
 
 class Inbox:
@@ -76,7 +78,12 @@ class Inbox:
             why = "an array of messages is no message of this revision"
             self._connection.refuse(b"null", jsonrpc.INVALID_REQUEST, why)
             return
-        for one in jsonrpc.decode_batch(line):
+        messages = jsonrpc.decode_batch(line)
+        if not 0 < len(messages) <= MAX_BATCH:
+            why = f"an array of {len(messages)} messages: it must have 1 to {MAX_BATCH}"
+            self._connection.refuse(b"null", jsonrpc.INVALID_REQUEST, why)
+            return
+        for one in messages:
             try:
                 self._on_message(bytes(one))
             except NotJsonRpc as problem:

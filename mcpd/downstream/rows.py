@@ -24,19 +24,26 @@ def _wall(when: float) -> str:
 
 def of_all(broker: Broker, *, everything: bool) -> list[dict[str, Any]]:
     """Return the rows in the order of the configuration; disabled servers only on request."""
-    rows: list[dict[str, Any]] = []
-    for name, server in broker.config.servers.items():
-        if (upstream := broker.upstreams.get(name)) is not None:
-            rows += [of(place) for place in _worth_showing(upstream)] or [_unused(upstream)]
-        elif server.enabled:
-            rows.append(_dead(name, "misconfigured", broker.why_not(name), server))
-        elif everything:
-            rows.append(_dead(name, "disabled", broker.why_not(name), server))
-    rows += [_dead(name, "misconfigured", problem.error(), None) for name, problem in broker.config.wrong.items()]
-    return rows
+    config = broker.config
+    names = [name for name, server in config.servers.items() if everything or server.enabled]
+    return [row for name in (*names, *config.wrong) for row in of_server(broker, name)]
 
 
-def _worth_showing(upstream: Upstream) -> list[Place]:
+def of_server(broker: Broker, name: str) -> list[dict[str, Any]]:
+    """Return the rows of one server, one for each copy that has something to show.
+
+    Raises:
+        McpdError: There is no such server in the configuration, or the configuration cannot be used.
+    """
+    if (upstream := broker.upstreams.get(name)) is not None:
+        return [of(place) for place in worth_showing(upstream)] or [_unused(upstream)]
+    server, why = broker.config.servers.get(name), broker.why_not(name)
+    if server is None and name not in broker.config.wrong:
+        raise why
+    return [_dead(name, "misconfigured" if server is None or server.enabled else "disabled", why, server)]
+
+
+def worth_showing(upstream: Upstream) -> list[Place]:
     """Return the copies that run or have something to tell."""
     return [
         place

@@ -81,15 +81,12 @@ def decode_batch(line: bytes) -> list[Raw]:
     """Return the elements of an array of messages. Spec: 2025-03-26 basic, "Batching".
 
     Raises:
-        NotJsonRpc: It is no array, or an empty one.
+        NotJsonRpc: It is no array.
     """
     try:
-        found = msgspec.json.decode(line, type=list[Raw])
+        return msgspec.json.decode(line, type=list[Raw])
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise NotJsonRpc(str(problem)) from None
-    if not found:
-        raise NotJsonRpc("an array without messages")
-    return found
 
 
 # The id of a line that cannot be decoded as a whole: a member of the outermost object, at either end.

@@ -27,12 +27,14 @@ class Hall(World):
         broker: over all of them.
         by_name: the script of each server.
         latest: the last run of each.
+        secrets: what the servers to come are given that nobody may see.
     """
 
     def __init__(self, nursery: trio.Nursery, by_name: Mapping[str, Script | Exception], **settings: Any) -> None:
         super().__init__(nursery)
         self.by_name, self.settings = dict(by_name), settings
         self.latest: dict[str, FakeServer] = {}
+        self.secrets = frozenset[str]()
         self.broker = Broker(self.config(*by_name), self.around, ResultStore())
 
     def config(self, *names: str, **changed: Mapping[str, Any]) -> Config:
@@ -47,7 +49,7 @@ class Hall(World):
         return self.broker.resolve(name, Seeker("line"))
 
     def _launch(self, server: Server, project: str | None) -> Launch:
-        return Launch(argv=(server.name,), env={}, cwd="/", secrets=frozenset())
+        return Launch(argv=(server.name,), env={}, cwd="/", secrets=self.secrets)
 
     async def _spawn(self, mover: Any, timers: Any, owner: Any, ring: Any, launch: Launch, *rest: Any) -> FakeServer:
         script = self.by_name[launch.argv[0]]

@@ -161,7 +161,7 @@ async def test_arrays_of_messages_are_taken_in_the_one_revision_that_has_them(
         assert await old.result("b") == TEXT
         assert (await old.error(None))["code"] == -32600
         old.line(b"[]\n")
-        assert (await old.error(None))["code"] == -32700
+        assert (await old.error(None))["code"] == -32600
 
 
 async def test_a_slow_tool_is_waited_for_as_long_as_its_server_is_there(

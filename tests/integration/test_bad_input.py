@@ -62,7 +62,7 @@ def test_a_line_that_cannot_be_read_is_answered_and_the_next_one_served(
         (line(jsonrpc="2.0", id={"a": 1}, method="ping"), INVALID_REQUEST),
         (line(jsonrpc="2.0", id=[1], method="ping"), INVALID_REQUEST),
         (line(jsonrpc="2.0", id="x" * 5000, method="ping"), INVALID_REQUEST),
-        (b"[]\n", PARSE_ERROR),
+        (b"[]\n", INVALID_REQUEST),
         (b'"ping"\n', PARSE_ERROR),
         (b"7\n", PARSE_ERROR),
         (b"null\n", PARSE_ERROR),

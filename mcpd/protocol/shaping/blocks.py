@@ -72,15 +72,15 @@ def _audio(seen: _Block) -> str:
 def carried(value: Raw, content: Sequence[Raw]) -> bool:
     """Whether content blocks say all that a `structuredContent` does, so that it can be left out.
 
-    A null says nothing beside other blocks: servers write it for what there is not. What is over
-    `DEEP_BYTES` counts as said only by a text that is the very same.
+    A null says nothing beside other blocks: servers write it for what there is not. Where the value or
+    the text is over `DEEP_BYTES`, only a text that is the very same counts.
     """
     if rawjson.kind(value) == "null":
         return bool(content)
     texts = [text for block in content if (text := _text(block)) is not None]
     rawjson.require_utf8(value)
-    if not content or bytes(value).decode() in texts:
-        return bool(content)
+    if bytes(value).decode() in texts:
+        return True
     if len(value) > DEEP_BYTES:
         return False
     if rawjson.kind(value) == "a string" and rawjson.string(value) in texts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from mcpd.errors import InputRequired
+from mcpd.errors import InputRequired, ServerProtocol
 from mcpd.protocol import jsonrpc, rawjson
 from mcpd.protocol.capabilities import ELICIT
 from mcpd.protocol.jsonrpc import ABSENT, INTERNAL_ERROR, INVALID_PARAMS
@@ -35,17 +35,20 @@ class _NotFound(Struct, gc=False):
 
 
 class _Page(Struct, gc=False):
+    """A page to visit; one without a URL is malformed."""
+
     url: str
     message: str = ""
     mode: str = "url"
 
 
 class _Required(Struct, gc=False):
-    elicitations: list[_Page]
+    elicitations: list[Raw]
 
 
 _ERROR = msgspec.json.Decoder(_Error)
 _NOT_FOUND = msgspec.json.Decoder(_NotFound)
+_PAGE = msgspec.json.Decoder(_Page)
 _REQUIRED = msgspec.json.Decoder(_Required)
 
 
@@ -66,20 +69,17 @@ def error(body: Raw, *, method: str, modern: bool, revision: str) -> bytes:
         method: what it was asked.
         modern: whether the client is.
         revision: the client's.
-
-    Raises:
-        ServerProtocol: It has to change, and is broken as JSON.
     """
     body, seen = _read(body)
     reads = method == "resources/read"
     if seen.code == URL_REQUIRED and (modern or revision != URL_REQUIRED_IN):
         return _readable(seen)
     if modern and reads and seen.code == NOT_FOUND:
-        return _recoded(body, INVALID_PARAMS)
+        return _recoded(body, seen, INVALID_PARAMS)
     if not modern and reads and seen.code == INVALID_PARAMS and _names_uri(seen.data):
-        return _recoded(body, NOT_FOUND)
+        return _recoded(body, seen, NOT_FOUND)
     if not modern and seen.code in MODERN_ONLY:
-        return _recoded(body, INTERNAL_ERROR)
+        return _recoded(body, seen, INTERNAL_ERROR)
     return bytes(body)
 
 
@@ -109,27 +109,28 @@ def _read(body: Raw) -> tuple[Raw, _Error]:
 
 def _pages(data: Raw) -> list[_Page]:
     try:
-        return _REQUIRED.decode(data).elicitations
+        return [_page(one) for one in _REQUIRED.decode(data).elicitations]
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return []
 
 
+def _page(raw: Raw) -> _Page:
+    try:
+        return _PAGE.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _Page("")
+
+
 def _readable(seen: _Error) -> bytes:
     """Return a -32042 as an error whose text says which pages have to be opened."""
-    pages = _pages(seen.data)
+    pages = [page for page in _pages(seen.data) if page.url][:MAX_PAGES]
     text = seen.message or "pages have to be opened first"
     if pages:
-        text = f"{text} (open {_listed(pages)}, then try again)"
-        return msgspec.json.encode(InputRequired(text, elicitations=_shown(pages)).to_error())
+        urls = ", ".join(dict.fromkeys(page.url for page in pages))
+        shown = [{"message": page.message, "url": page.url} for page in pages]
+        problem = InputRequired(f"{text} (open {urls}, then try again)", elicitations=shown)
+        return msgspec.json.encode(problem.to_error())
     return msgspec.json.encode(InputRequired(text).to_error())
-
-
-def _shown(pages: list[_Page]) -> list[dict[str, str]]:
-    return [{"message": page.message, "url": page.url} for page in pages[:MAX_PAGES]]
-
-
-def _listed(pages: list[_Page]) -> str:
-    return ", ".join(dict.fromkeys(page.url for page in pages[:MAX_PAGES]))
 
 
 def _names_uri(data: Raw) -> bool:
@@ -138,7 +139,10 @@ def _names_uri(data: Raw) -> bool:
     return rawjson.kind(_NOT_FOUND.decode(data).uri) == "a string"
 
 
-def _recoded(body: Raw, code: int) -> bytes:
-    members = rawjson.members(body, "the error")
+def _recoded(body: Raw, seen: _Error, code: int) -> bytes:
+    try:
+        members = rawjson.members(body, "the error")
+    except ServerProtocol:  # something beside code, message and data is broken, and no loss
+        return jsonrpc.error_body(code, seen.message, seen.data or None)
     members["code"] = Raw(b"%d" % code)
     return msgspec.json.encode(members)

@@ -134,8 +134,6 @@ def _older_call(head: _Head, revision: str) -> dict[str, Raw]:
         older = [*older, _said(head.structured)]
     if any(new is not old for new, old in zip(older, content, strict=False)) or len(older) > len(content):
         changes["content"] = Raw(msgspec.json.encode(older))
-    elif loses_structured and not has_content:
-        changes["content"] = Raw(b"[]")
     return changes
 
 

@@ -24,6 +24,10 @@ class Peer:
         line = self._file.readline()
         return json.loads(line) if line else None
 
+    def read_line(self) -> bytes:
+        """Return the next line as it came, nothing at the end."""
+        return self._file.readline()
+
     def send(self, *messages: object) -> None:
         """Send messages; bytes go out as they are."""
         for message in messages:
@@ -33,7 +37,7 @@ class Peer:
     def answer(self, request: dict[str, Any], result: object) -> None:
         """Answer a request as the daemon would: no spaces, members in its order."""
         body = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
-        self.send(f'{{"jsonrpc":"2.0","id":{request["id"]},"result":{body}}}\n'.encode())
+        self.send(f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{body}}}\n'.encode())
 
     def fail(self, request: dict[str, Any], code: int, message: str, **data: object) -> None:
         """Answer a request with an error."""

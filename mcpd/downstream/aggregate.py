@@ -28,7 +28,7 @@ from . import instructions
 from .bridges import Bridges, offers
 from .gathering import Gathering
 from .published import Published
-from .shown import Card, Local, Route, Shown, Through
+from .shown import Card, Local, Route, Shown
 
 OPENING = "These are the tools of several MCP servers, named {}; prompts likewise. The servers are:"
 CAPABILITIES = {
@@ -41,6 +41,8 @@ CAPABILITIES = {
 INFO = Raw(msgspec.json.encode({"name": "mcpd", "title": "mcpd", "version": __version__}))
 # The member of a descriptor that is published under another name.
 _KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
+# A name that is like none is compared with so many; more would take time that others wait for.
+MOST_COMPARED = 1000
 _STYLED = re.compile("mcp(_resource|_prompt)?__")
 # A server that may have what is looked for gets this long to say so.
 LOOK_SECONDS = 30.0
@@ -126,7 +128,7 @@ class Aggregate:
 
     # -- whose it is -----------------------------------------------------------------------------
 
-    def find(self, kind: str, name: str, guest: Guest) -> Route | Local | Through | None:
+    def find(self, kind: str, name: str, guest: Guest) -> Route | Local | None:
         """Return whose something is, from what is known."""
         if _KEYS[kind] == "name":
             found = self._route(self._published[kind].find(name))
@@ -137,7 +139,7 @@ class Aggregate:
             self.refresh(each, guest)
         return self._owner(kind, name)
 
-    async def look(self, kind: str, name: str, guest: Guest) -> Route | Local | Through:
+    async def look(self, kind: str, name: str, guest: Guest) -> Route | Local:
         """Find out whose something is.
 
         Raises:
@@ -158,7 +160,7 @@ class Aggregate:
             raise self._unknown(kind, name)
         return found
 
-    def _known(self, kind: str, name: str, guest: Guest) -> Route | Local | Through | None:
+    def _known(self, kind: str, name: str, guest: Guest) -> Route | Local | None:
         """Return whose something is by all that is known now."""
         published = self.refresh(kind, guest)
         if (found := self.find(kind, name, guest)) is None and _KEYS[kind] == "name":
@@ -189,13 +191,22 @@ class Aggregate:
 
     def _unknown(self, kind: str, name: str) -> UnknownTool:
         what = "resource" if _KEYS[kind] != "name" else kind.removesuffix("s")
-        near = nearest(name, [*self._published[kind].names.values()])
+        near = self._near(kind, name)
         return UnknownTool(
             f"there is no {what} '{name[:200]}'",
             hint=f"did you mean {', '.join(near)}?" if near else f"mcpd {kind}",
             may_have_run=False,
             near=near,
         )
+
+    def _near(self, kind: str, name: str) -> list[str]:
+        """Return what may have been meant: of the server that the name begins with, or of any by its own name."""
+        called, bare = self._published[kind].names, _STYLED.sub("", name)
+        servers = {server for server in self.gathering.servers if bare.startswith(names.clean(server))}
+        if servers:
+            return nearest(name, [one for pair, one in called.items() if pair.server in servers][:MOST_COMPARED])
+        plain = {pair.name: one for pair, one in called.items()}
+        return [plain[one] for one in nearest(name, list(plain)[:MOST_COMPARED])]
 
     # -- resources -------------------------------------------------------------------------------
 

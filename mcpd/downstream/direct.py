@@ -61,10 +61,6 @@ class Direct:
         """Return it as it is."""
         return result
 
-    def uri(self, server: str, uri: str, guest: Guest) -> str:
-        """Return it as it is."""
-        return uri
-
 
 def _card(session: Session, server: str) -> Card:
     info = session.server_info if len(session.server_info) > 2 else _guess(server).info

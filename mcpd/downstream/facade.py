@@ -174,10 +174,6 @@ class Facade:
         """Return a result with uris that lead back to its server."""
         return self._aggregate.result(route, result, guest)
 
-    def uri(self, server: str, uri: str, guest: Guest) -> str:
-        """Return the published uri of a server's resource."""
-        return self._aggregate.uri(server, uri, guest)
-
     # -- the three tools -------------------------------------------------------------------------
 
     async def _answer(self, work: Any, guest: Guest, arguments: Raw) -> dict[str, Any]:
@@ -215,6 +211,8 @@ class Facade:
 
     async def _described(self, guest: Guest, arguments: Raw) -> str:
         route = await self._meant(_read(arguments, _Named, "describe_tool needs {name}, or {server, tool}"), guest)
+        if isinstance(route, Local):
+            raise UnknownTool("this tool is one of mcpd's own, and is not described; call it")
         if (descriptor := self._aggregate.described(Pair(*route), guest)) is None:
             raise UnknownTool(f"server '{route.server}' has no tool '{route.name[:200]}' any more", server=route.server)
         return bytes(descriptor).decode()
@@ -222,13 +220,14 @@ class Facade:
     async def _called(self, guest: Guest, arguments: Raw) -> tuple[Route, Raw] | dict[str, Any]:
         try:
             wanted = _read(arguments, _Named, "call_tool needs {name, arguments}")
-            return await self._meant(wanted, guest), _object(wanted.arguments)
+            there, given = await self._meant(wanted, guest), _object(wanted.arguments)
+            return await there.work(given) if isinstance(there, Local) else (there, given)
         except ShuttingDown:
             raise
         except McpdError as problem:
             return mistake(problem)
 
-    async def _meant(self, wanted: _Named, guest: Guest) -> Route:
+    async def _meant(self, wanted: _Named, guest: Guest) -> Route | Local:
         """Return which tool is meant.
 
         Raises:
@@ -245,13 +244,10 @@ class Facade:
         if (name := wanted.name or wanted.tool) is None:
             raise BadRequest("the name of the tool is missing", hint="search_tools finds it")
         try:
-            found = self._aggregate.find("tools", name, guest) or await self._aggregate.look("tools", name, guest)
+            return self._aggregate.find("tools", name, guest) or await self._aggregate.look("tools", name, guest)
         except UnknownTool as problem:
             problem.hint = problem.hint if problem.details.get("near") else "search_tools finds others"
             raise
-        if not isinstance(found, Route):
-            raise UnknownTool(f"'{name[:200]}' is a tool of this server itself: call it directly")
-        return found
 
     def _server(self, name: str | None) -> str | None:
         """Return the name of a server that there is; None for none.

@@ -9,7 +9,7 @@ basic/patterns/subscriptions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -55,10 +55,10 @@ class Filter(msgspec.Struct):
 
 @dataclass
 class Listen:
-    """What one open listen is told: capabilities whose lists it hears of, and published uris."""
+    """What one open listen is told: capabilities whose lists it hears of, and uris as it has written them."""
 
     lists: set[str] = field(default_factory=set)
-    uris: set[str] = field(default_factory=set)
+    uris: dict[str, Route] = field(default_factory=dict)
 
 
 class Hearing:
@@ -68,7 +68,7 @@ class Hearing:
         self._face, self._broker, self._resumed = face, broker, resumed
         self._initialized = False
         self._listens: dict[bytes, Listen] = {}
-        self._subscribed: set[str] = set()
+        self._subscribed: dict[str, Route] = {}
 
     # -- a legacy client -------------------------------------------------------------------------
 
@@ -89,16 +89,15 @@ class Hearing:
         Raises:
             McpdError: The server offers no subscriptions, has refused, or cannot be had.
         """
-        await self._want(uri)
-        self._subscribed.add(uri)
+        self._subscribed[uri] = await self._want(uri)
         if self._resumed:
             self._face.connection.hear(UPDATED, msgspec.json.encode({"uri": uri}))
 
     async def unsubscribe(self, uri: str) -> None:
         """Let it hear of it no more."""
         await trio.lowlevel.checkpoint()
-        self._subscribed.discard(uri)
-        self._want_no_more([uri])
+        if (route := self._subscribed.pop(uri, None)) is not None:
+            self._want_no_more([route])
 
     # -- a modern client -------------------------------------------------------------------------
 
@@ -111,15 +110,14 @@ class Hearing:
         try:
             for uri in _uris(wanted.resourceSubscriptions):
                 try:
-                    await self._want(uri)
-                    listen.uris.add(uri)
+                    listen.uris[uri] = await self._want(uri)
                 except McpdError:
                     continue  # the client sees that it is not among what is acknowledged
             self._acknowledge(request_id, listen, wanted)
             await trio.sleep_forever()
         finally:
             self._listens.pop(request_id, None)
-            self._want_no_more(listen.uris)
+            self._want_no_more(listen.uris.values())
 
     def _acknowledge(self, request_id: bytes, listen: Listen, wanted: Filter) -> None:
         honoured: dict[str, object] = {name: True for name, capability in LISTS.items() if capability in listen.lists}
@@ -140,7 +138,7 @@ class Hearing:
 
     # -- agreeing with servers -------------------------------------------------------------------
 
-    async def _want(self, uri: str) -> None:
+    async def _want(self, uri: str) -> Route:
         face, connection = self._face, self._face.connection
         route = face.source.find("resources", uri, connection) or await face.source.look("resources", uri, connection)
         if not isinstance(route, Route):
@@ -150,14 +148,14 @@ class Hearing:
             await place.interests.subscribed(connection, route.name)
 
         await self._broker.at(route.server, connection, subscribed)
+        return route
 
-    def _want_no_more(self, uris: Iterable[str]) -> None:
+    def _want_no_more(self, routes: Iterable[Route]) -> None:
         """Take back what no listen and no subscription wants any more."""
-        kept = self._subscribed.union(*(listen.uris for listen in self._listens.values()))
+        kept = {*self._subscribed.values(), *(one for listen in self._listens.values() for one in listen.uris.values())}
         connection = self._face.connection
-        for uri in set(uris) - kept:
-            route = self._face.source.find("resources", uri, connection)
-            if not isinstance(route, Route) or route.server not in self._broker.upstreams:
+        for route in set(routes) - kept:
+            if route.server not in self._broker.upstreams:
                 continue
             interests = self._broker.resolve(route.server, connection.seeker).interests
             self._face.batch(partial(interests.unsubscribe, connection, route.name))
@@ -181,19 +179,23 @@ class Hearing:
             self._face.connection.hear(method, params)
 
     def _updated(self, params: bytes) -> None:
+        """Tell of a resource under the uris that it was asked for by."""
         members = rawjson.members(Raw(params), "the notification")
-        uri = rawjson.string(members.get("uri", ABSENT)) or ""
         meta = rawjson.members(members["_meta"], "`_meta`") if "_meta" in members else {}
-        server = rawjson.string(meta.get(SERVER_KEY, ABSENT)) or ""
-        published = self._face.source.uri(server, uri, self._face.connection)
-        if published != uri:
-            members["uri"] = Raw(msgspec.json.encode(published))
-            params = msgspec.json.encode(members)
-        if published in self._subscribed:
-            self._face.connection.hear(UPDATED, params)
+        route = Route(rawjson.string(meta.get(SERVER_KEY, ABSENT)) or "", rawjson.string(members.get("uri", ABSENT)) or "")
+        for uri in _names_of(route, self._subscribed):
+            self._face.connection.hear(UPDATED, _renamed(members, uri))
         for listen_id, listen in self._listens.items():
-            if published in listen.uris:
-                self._face.connection.hear(UPDATED, _marked(params, listen_id))
+            for uri in _names_of(route, listen.uris):
+                self._face.connection.hear(UPDATED, _marked(_renamed(members, uri), listen_id))
+
+
+def _names_of(route: Route, uris: Mapping[str, Route]) -> list[str]:
+    return [uri for uri, one in uris.items() if one == route]
+
+
+def _renamed(members: Mapping[str, Raw], uri: str) -> bytes:
+    return msgspec.json.encode({**members, "uri": uri})
 
 
 def _marked(params: bytes, listen_id: bytes) -> bytes:

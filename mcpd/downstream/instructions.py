@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 MOST_BYTES = 2000
 # Of these, for the names of the servers alone.
 NAMES_BYTES = 700
-# Less than this of what a server says of itself says nothing.
-LEAST_BYTES = 60
+# Less than this of what a server says of itself says nothing: rather none of some.
+LEAST_BYTES = 160
 
 
 def written(opening: str, servers: Sequence[str], said: Mapping[str, str]) -> str:
@@ -21,17 +21,15 @@ def written(opening: str, servers: Sequence[str], said: Mapping[str, str]) -> st
         said: their own instructions, by name.
     """
     text = f"{opening} {_listed(servers)}" if servers else f"{opening} none."
-    texts = {name: " ".join(said[name].split()) for name in servers if said.get(name, "").strip()}
     room = MOST_BYTES - _bytes(text)
+    quoted = [name for name in servers if said.get(name, "").strip()][: room // LEAST_BYTES]
+    texts = {name: " ".join(said[name].split()) for name in quoted}
     # The short ones first: what they leave is there for the longer ones.
     share: dict[str, int] = {}
     for place, name in enumerate(sorted(texts, key=lambda name: _bytes(texts[name]))):
         share[name] = min(_bytes(texts[name]), room // (len(texts) - place) - _bytes(name) - 4)
-        if share[name] < min(LEAST_BYTES, _bytes(texts[name])):
-            del share[name]
-            break
         room -= share[name] + _bytes(name) + 4
-    return text + "".join(f"\n\n{name}: {_cut(texts[name], share[name])}" for name in texts if name in share)
+    return text + "".join(f"\n\n{name}: {_cut(texts[name], share[name])}" for name in texts if share[name] > 0)
 
 
 def _listed(servers: Sequence[str]) -> str:
@@ -51,4 +49,4 @@ def _bytes(text: str) -> int:
 def _cut(text: str, most: int) -> str:
     if _bytes(text) <= most:
         return text
-    return f"{text.encode(errors='replace')[: most - 3].decode(errors='ignore').rstrip()}…"
+    return f"{text.encode(errors='replace')[: max(0, most - 3)].decode(errors='ignore').rstrip()}…"

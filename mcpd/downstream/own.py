@@ -109,10 +109,6 @@ class Own:
         """Return it as it is: nothing is routed to a server."""
         return result
 
-    def uri(self, server: str, uri: str, guest: Guest) -> str:
-        """Return it as it is."""
-        return uri
-
     # -- tools -----------------------------------------------------------------------------------
 
     async def _use(self, kind: type[Struct], work: Work, guest: Guest, given: Raw) -> dict[str, Any]:

@@ -112,6 +112,3 @@ class Source(Protocol):
 
     def result(self, route: Route, result: Raw, guest: Guest) -> Raw:
         """Return a result of a server with the names and uris that are published; all else bit-exact."""
-
-    def uri(self, server: str, uri: str, guest: Guest) -> str:
-        """Return the published uri of a server's resource."""

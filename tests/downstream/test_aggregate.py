@@ -238,11 +238,14 @@ async def test_what_may_be_two_tools_is_none(nursery: trio.Nursery, autojump_clo
         await source.look("tools", "mcp__foo__bar__baz", who)
 
 
-async def test_a_tool_that_is_not_there_is_refused_with_near_names(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("wrong", ["github-serch_code", "serch_code", "mcp__github__serch_code"])
+async def test_a_tool_that_is_not_there_is_refused_with_near_names(
+    nursery: trio.Nursery, autojump_clock: MockClock, wrong: str
+) -> None:
     hall = hall_of(nursery, github=having("search_code"), fs=having("read"))
 
     with pytest.raises(UnknownTool) as caught:
-        await Aggregate(hall.broker).look("tools", "github-serch_code", client(hall))
+        await Aggregate(hall.broker).look("tools", wrong, client(hall))
 
     assert caught.value.hint == "did you mean github-search_code?"
 
@@ -445,6 +448,20 @@ async def test_instructions_have_two_kilobytes_at_most_whatever_servers_say(
     assert "\n\na: Long. éLong." in text
     assert "\n\nb: Short." in text
     assert re.search(r"server-000, .* and \d+ more\.\n", text)
+
+
+async def test_of_very_many_servers_those_are_quoted_that_there_is_room_for(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    hall = Hall(nursery, {f"s{n:02}": having(says={"instructions": "Long. " * 99}) for n in range(60)}, scope="user")
+    source, who = Aggregate(hall.broker), client(hall)
+    await shown(source, who)
+
+    text = (await source.card(who)).instructions or ""
+
+    assert len(text.encode()) <= 2048
+    assert all(f"s{n:02}" in text for n in range(60))
+    assert re.findall(r"\n\n(s\d\d): Long\. Long", text) == [f"s{n:02}" for n in range(10)]
 
 
 async def test_if_not_one_server_is_there_it_cannot_be_had(nursery: trio.Nursery, autojump_clock: MockClock) -> None:

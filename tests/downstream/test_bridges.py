@@ -10,7 +10,9 @@ import trio
 from trio.testing import MockClock
 
 from mcpd.downstream.aggregate import Aggregate
-from mcpd.downstream.shown import Local
+from mcpd.downstream.facade import Facade
+from mcpd.downstream.shown import Local, Through
+from mcpd.errors import ShuttingDown
 from tests.downstream.crowd import at, having, items, named, names, raw, shown
 from tests.downstream.hall import Hall, Line
 from tests.upstream.fakes import Script
@@ -113,6 +115,40 @@ async def test_what_goes_wrong_is_told_to_the_model(
     assert await result(source, who, "mcp_resource__a__read", arguments) == {
         "content": [{"type": "text", "text": said}], "isError": True,
     }  # fmt: skip
+
+
+async def test_a_prompt_needs_a_name(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    hall, who = hall_of(nursery, a=having()), Line()
+    source = Aggregate(hall.broker, style="mcp")
+    await shown(source, who)
+
+    assert (await result(source, who, "mcp_prompt__a__get", {}))["content"][0]["text"] == "name is missing"
+
+
+async def test_a_daemon_that_stops_is_told_as_such(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    hall, who = hall_of(nursery, a=having()), Line()
+    source = Aggregate(hall.broker, style="mcp")
+    await shown(source, who)
+    hall.broker.close()
+
+    with pytest.raises(ShuttingDown):
+        await result(source, who, "mcp_resource__a__read", {"uri": "x:1"})
+
+
+async def test_in_search_mode_they_are_called_by_name(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    hall, who = hall_of(nursery, a=having(resources=at("x:1"))), Line()
+    source = Facade(hall.broker, Aggregate(hall.broker, style="mcp"))
+    await shown(source, who, "resources")
+    through, described = source.find("tools", "call_tool", who), source.find("tools", "describe_tool", who)
+    assert isinstance(through, Through)
+    assert isinstance(described, Local)
+
+    listed = await through.resolve(raw({"name": "mcp_resource__a__list"}))
+    about = await described.work(raw({"name": "mcp_resource__a__list"}))
+
+    assert isinstance(listed, dict)
+    assert json.loads(listed["content"][0]["text"])["resources"] == at("x:1")
+    assert about["isError"]
 
 
 async def test_who_gives_up_gives_up_the_request(nursery: trio.Nursery, autojump_clock: MockClock) -> None:

@@ -99,7 +99,7 @@ async def test_prompts_and_resources_are_those_of_all(nursery: trio.Nursery, aut
     assert source.find("resources", "x:1", who) == Route("b", "x:1")
     link = raw({"content": [{"type": "resource_link", "uri": "x:1"}]})
     assert b"mcpd+a:x:1" in bytes(source.result(Route("a", "t"), link, who))
-    assert source.uri("b", "x:1", who) == "x:1"
+    assert await source.look("resources", "mcpd+a:y", who) == Route("a", "y")
 
 
 async def test_its_card_says_how_to_find_tools_and_of_whom(nursery: trio.Nursery, autojump_clock: MockClock) -> None:

@@ -37,7 +37,7 @@ def call(wire: Wire, name: str, /, **arguments: Any) -> dict[str, Any]:
 
 
 def test_the_tools_of_all_servers_are_listed_and_called_and_a_slow_one_is_not_waited_for(world: World) -> None:
-    world.configure({**TWO, "slow": shell("sleep 1000")})
+    world.configure({**TWO, "slow": shell("exec sleep 1000", stop={"eof_seconds": 0})})
     with host(world) as wire:
         whole = until(lambda: (found := wire.ask("tools/list")) and found["_meta"]["mcpd/pending"] == ["slow"] and found)
         listed = [tool["name"] for tool in whole["tools"]]
@@ -55,6 +55,24 @@ def test_a_name_of_before_is_called_without_a_list(world: World) -> None:
         assert text_of(call(wire, "one-echo", text="hi")) == "hi"
 
 
+def test_what_an_earlier_daemon_has_kept_is_there_while_the_servers_start(world: World) -> None:
+    gate = world.path / "gate"
+    gate.touch()
+    world.configure({"one": shell(f"while [ ! -e {gate} ]; do sleep 0.1; done; exec $0")})
+    with host(world) as wire:
+        before = until(lambda: names(wire))
+    world.run("down")
+    gate.unlink()
+
+    with host(world) as wire, host(world, mode="search") as searching:
+        assert names(wire) == before
+        assert [hit["name"] for hit in json.loads(text_of(call(searching, "search_tools", query="echo")))["tools"]] == ["one-echo"]
+        assert json.loads(text_of(call(searching, "describe_tool", name="one-echo")))["name"] == "one-echo"
+        assert world.row("one")["state"] == "starting"
+        gate.touch()
+        assert text_of(call(searching, "call_tool", name="one-echo", arguments={"text": "hi"})) == "hi"
+
+
 def test_what_is_searched_is_called_like_any_tool(world: World) -> None:
     world.configure(TWO)
     with host(world, mode="search") as wire:
@@ -69,7 +87,7 @@ def test_what_is_searched_is_called_like_any_tool(world: World) -> None:
 def test_a_call_through_another_tool_reports_its_progress_and_is_cancelled_like_any(world: World) -> None:
     world.configure(TWO)
     with host(world, servers=["one"], mode="search") as wire:
-        arguments = {"name": "one-slow", "arguments": {"seconds": 60}}
+        arguments = {"name": "one-slow", "arguments": {"seconds": 10}}
         asked = wire.send("tools/call", {"name": "call_tool", "arguments": arguments, "_meta": {"progressToken": "p"}})
         while (note := wire.read())["method"] != "notifications/progress":
             pass

@@ -40,6 +40,9 @@ COMMANDS = {
     "prompt": ("prompts", "print the messages of a prompt"),
     "complete": ("prompts", "list what an argument of a prompt or a template can be"),
     "bridge": ("bridge", "be the MCP server of a host: Claude Code, Codex, Cursor, VS Code …"),
+    "install": ("install", "make hosts, as Claude Code or Cursor, start their servers through mcpd"),
+    "uninstall": ("install", "take the entries of mcpd out of hosts again"),
+    "export": ("install", "print the entries for a host instead of writing them"),
     "config": ("config", "find, check or show the configuration"),
     "rpc": ("more", "send one request over the socket and print its raw result"),
     "demo": ("more", "show commands to try"),
@@ -53,6 +56,7 @@ GROUPS = {
     "tools": ("tools", "search", "call", "fetch"),
     "resources and prompts": ("resources", "templates", "read", "prompts", "prompt", "complete"),
     "hosts": ("bridge",),
+    "hosts": ("install", "uninstall", "export"),
     "more": ("config", "rpc", "demo", "demo-server", "version", "help"),
 }
 

@@ -84,9 +84,12 @@ class SdkHost(Asked):
         self.notify("notifications/cancelled", {"requestId": number})
 
     def settled(self) -> list[dict[str, Any]]:
-        """Return what has come and nobody has looked at, once all before now has come."""
+        """Return what has come and nobody has looked at, once all before now has come.
+
+        But for lists that have changed: other hosts change them at any time.
+        """
         assert self.call("echo", text="settled") == "settled"
-        return self.notes
+        return [note for note in self.notes if not note["method"].endswith("list_changed")]
 
     def names(self, kind: str, method: str, key: str) -> list[str]:
         """Return the names in a list."""

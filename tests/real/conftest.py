@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.world import World
+from tests.integration.world import World, demo
 from tests.real.bridges import KINDS, Bridged, SdkHost, hosts
 from tests.real.eras import ALONE, EVERYTHING, PINNED, SERVER, Eras
 
@@ -158,7 +158,8 @@ def bridged(sdk: str, node_modules: Path) -> Iterator[Bridged]:
         (world.path / "project/.git").mkdir(parents=True)
         entries = {name: found.entry(name, sdk, SERVER, protocol=name) for name in ("legacy", "modern")}
         entries[ALONE] = found.entry(ALONE, sdk, SERVER, protocol="legacy", scope="client")
-        world.configure(entries)
+        # And one that starts at once.
+        world.configure({**entries, "demo": demo()})
         assert world.run("up", "-q").status == 0
         # Legacy servers are told once, at their start, what there is; this client stays.
         assert found.kept(KINDS["python-legacy"], "legacy").call("echo", text="first") == "first"

@@ -151,7 +151,8 @@ class Host {
 
 createServer((socket) => {
     const host = new Host(socket);
-    createInterface({ input: socket }).on("line", (line) => host.read(JSON.parse(line)));
+    const lines = createInterface({ input: socket });
+    lines.on("line", (line) => host.read(JSON.parse(line))).on("error", () => {});
     const close = () => host.client?.close();
     socket.on("close", close).on("error", close);
 }).listen(process.argv[2]);

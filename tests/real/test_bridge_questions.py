@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
     from tests.real.bridges import Bridged, SdkHost
 
+# A server of their own for each of all kinds of hosts would take its time.
+own_answers = pytest.mark.parametrize(
+    ("kind", "of"), [*((kind, "modern") for kind in KINDS), ("python-legacy", ALONE), ("typescript-modern", ALONE)]
+)
+
 
 def said(answer: dict[str, Any]) -> Any:
     assert "result" in answer, answer
@@ -90,8 +95,7 @@ def test_the_hosts_model_says_something(host: SdkHost) -> None:
     assert question["params"]["maxTokens"] == 9
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("of", ["modern", ALONE])
+@own_answers
 def test_the_hosts_roots_are_those_of_a_server_that_it_shares_with_nobody_or_that_asks_by_request(
     bridged: Bridged, kind: str, of: str
 ) -> None:
@@ -152,8 +156,7 @@ def test_a_question_is_for_the_host_that_has_called(pair: tuple[SdkHost, SdkHost
     assert said(first.wait(call)) == ACCEPTED
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("of", ["modern", ALONE])
+@own_answers
 def test_two_hosts_that_are_asked_at_once_each_answer_for_themselves(bridged: Bridged, kind: str, of: str) -> None:
     with bridged.start(KINDS[kind], of) as first, bridged.start(KINDS[kind], of) as second:
         asked = [host.question("ask_name", "elicitation/create") for host in (first, second)]

@@ -21,15 +21,22 @@ SEARCH = ["search_tools", "describe_tool", "call_tool"]
 SOME = ("python-legacy", "python-modern", "typescript-first", "typescript-modern")
 
 
+@pytest.fixture
+def running(bridged: Bridged) -> None:
+    """Let both servers run: the lists of one that still starts come later."""
+    for server in BOTH:
+        assert bridged.kept(KINDS["python-legacy"], server).names("tools", "tools/list", "name") != []
+
+
 @pytest.fixture(params=SOME)
-def several(bridged: Bridged, request: pytest.FixtureRequest) -> Iterator[SdkHost]:
+def several(bridged: Bridged, running: None, request: pytest.FixtureRequest) -> Iterator[SdkHost]:
     """A host that sees both servers as one."""
     with bridged.start(KINDS[request.param], *BOTH) as host:
         yield host
 
 
 @pytest.fixture(params=SOME)
-def searching(bridged: Bridged, request: pytest.FixtureRequest) -> Iterator[SdkHost]:
+def searching(bridged: Bridged, running: None, request: pytest.FixtureRequest) -> Iterator[SdkHost]:
     """A host that searches both servers."""
     with bridged.start(KINDS[request.param], *BOTH, "--mode", "search") as host:
         yield host

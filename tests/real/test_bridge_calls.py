@@ -133,10 +133,10 @@ def test_what_does_not_exist_is_an_error_in_the_numbers_of_the_hosts_era(host: S
     assert host.fail("prompts/get", {"name": "no-such-prompt"})["code"] == -32602
 
 
-def test_the_server_learns_what_the_host_can_do_and_no_more(bridged: Bridged, server: str) -> None:
-    for name in ("python-legacy", "python-modern"):
-        with bridged.start(KINDS[name], "modern", can=["elicitation"]) as host:
-            assert list(json.loads(host.call("capabilities"))) == ["elicitation"]
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_modern_server_learns_what_the_host_can_do_and_no_more(bridged: Bridged, kind: str) -> None:
+    with bridged.start(KINDS[kind], "modern", can=["elicitation"]) as host:
+        assert list(json.loads(host.call("capabilities"))) == ["elicitation"]
 
 
 # -- while it works ------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ class Connection(Plain):
     def request(self, request_id: bytes, message: Request) -> None:
         """Take a request."""
         try:
-            if len(self.calls) >= MAX_REQUESTS:
+            if len(self.calls) + len(self.tasks.lasting) >= MAX_REQUESTS:
                 raise Overloaded(f"this client waits for {MAX_REQUESTS} answers already", may_have_run=False)
             self._control.request(self, request_id, message)
         except McpdError as problem:
@@ -241,9 +241,19 @@ class Connection(Plain):
     async def flushed(self) -> None:
         """Wait until the client has been told all that it waits for, or has left."""
         while (self.calls or self._stream.out_bytes) and not self.closed:
-            self._room = self._room or trio.Event()
-            self._stream.on_room = self._on_room
-            await self._room.wait()
+            await self._change()
+
+    async def room(self) -> None:
+        """Wait until the client has read so far that something large may be made for it, or has left."""
+        while self._stream.out_bytes > HIGH_WATER_BYTES and not self.closed:
+            await self._change()
+
+    async def _change(self) -> None:
+        """Wait until something was answered, or read by the client."""
+        if self._room is None:
+            self._room = trio.Event()
+        self._stream.on_room = self._on_room
+        await self._room.wait()
 
     @property
     def buffered(self) -> int:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import trio
 from msgspec import Raw
 
 from mcpd.broker.broker import Broker
@@ -63,6 +64,8 @@ class Face:
         self.hearing = Hearing(self, broker, resumed=resumed)
         self.parking = Parking(self, timers)
         self._card: Card | None = None
+        # A list can be large: a client that does not read has only so many made for it.
+        self._listing = trio.Semaphore(len(LISTS))
         sending = Sending(self, broker)
         both: dict[str, Callable[[Ask], None]] = {
             **dict.fromkeys(LISTS, self._list),
@@ -188,15 +191,17 @@ class Face:
         revision = mcp.MODERN[0] if ask.is_modern else self.legacy_revision
 
         async def work() -> Raw:
-            shown = await self.source.listing(kind, self.connection)
-            items = [shaping.descriptor(kind, item, revision) for item in shown.items]
-            more = {"mcpd/pending": shown.pending, "mcpd/problems": shown.problems}
-            return Raw(
-                shaping.list_result(
-                    member, items, modern=ask.is_modern, ttl_ms=shown.ttl_ms, is_public=shown.is_public,
-                    server_info=self.own_info, meta={key: value for key, value in more.items() if value},
-                )
-            )  # fmt: skip
+            async with self._listing:
+                await self.connection.room()
+                shown = await self.source.listing(kind, self.connection)
+                items = [shaping.descriptor(kind, item, revision) for item in shown.items]
+                more = {"mcpd/pending": shown.pending, "mcpd/problems": shown.problems}
+                return Raw(
+                    shaping.list_result(
+                        member, items, modern=ask.is_modern, ttl_ms=shown.ttl_ms, is_public=shown.is_public,
+                        server_info=self.own_info, meta={key: value for key, value in more.items() if value},
+                    )
+                )  # fmt: skip
 
         self.start(ask, work)
 

@@ -21,7 +21,7 @@ from msgspec import Raw
 from mcpd.broker.asked import SUBSCRIPTION_ID
 from mcpd.broker.asking import SERVER_KEY
 from mcpd.broker.interests import ACKNOWLEDGED
-from mcpd.broker.subscriptions import UPDATED
+from mcpd.broker.subscriptions import MAX_URIS, UPDATED
 from mcpd.broker.visits import COMPLETE
 from mcpd.errors import BadRequest, McpdError
 from mcpd.protocol import rawjson
@@ -102,13 +102,20 @@ class Hearing:
     # -- a modern client -------------------------------------------------------------------------
 
     async def listen(self, request_id: bytes, wanted: Filter, capabilities: Iterable[str]) -> None:
-        """Acknowledge a listen and stay with it until it is cancelled."""
+        """Acknowledge a listen and stay with it until it is cancelled.
+
+        Raises:
+            BadRequest: It wants too much.
+        """
+        uris = _uris(wanted.resourceSubscriptions)
+        if len(uris) > MAX_URIS:
+            raise BadRequest(f"resourceSubscriptions has {len(uris)} resources, and must not have more than {MAX_URIS}")
         listen, offered = Listen(), set(capabilities)
         for name, capability in LISTS.items():
             if bytes(getattr(wanted, name)) == b"true" and capability in offered:
                 listen.lists.add(capability)
         try:
-            for uri in _uris(wanted.resourceSubscriptions):
+            for uri in uris:
                 try:
                     listen.uris[uri] = await self._want(uri)
                 except McpdError:

@@ -36,6 +36,13 @@ LOG_BYTES = 32 * 1024
 # What a list tells of a server; the rest is in its status.
 _BRIEF = ("name", "state", "scope", "project", "tools", "clients", "reason", "hint")
 
+# What the hints of errors say to people at a terminal, in tools of this server.
+_INSTEAD = {
+    "mcpd ls": "list_servers names them",
+    "mcpd logs ": "server_logs shows what it has written",
+    "mcpd start ": "restart_server starts it",
+}
+
 Work = Callable[[Guest, Any], Awaitable[dict[str, Any]]]
 
 
@@ -210,7 +217,9 @@ async def _read(uri: str, kind: str, text: Callable[[], str], _: Raw) -> dict[st
     try:
         return {"contents": [{"uri": uri, "mimeType": kind, "text": text()}]}
     except UnknownServer as problem:
-        raise UnknownTool(problem.message, hint=problem.hint, **problem.details) from None  # no such resource
+        near = problem.details.get("near")
+        hint = problem.hint if near else f"{manual.SERVERS} names them"
+        raise UnknownTool(problem.message, hint=hint, near=near) from None  # no such resource
 
 
 def _names(kind: str) -> list[str]:
@@ -223,7 +232,10 @@ def _names(kind: str) -> list[str]:
 
 def _explained(problem: McpdError) -> str:
     """Return all that a model has to know of an error."""
-    hint = "list_servers names them" if problem.hint == "mcpd ls" else problem.hint
+    hint = problem.hint
+    for command, instead in _INSTEAD.items():
+        if hint is not None and hint.startswith(command):
+            hint = instead
     text = f"{problem.message}; {hint}" if hint else problem.message
     stderr = problem.details.get("stderr")
     return clean(f"{text}\nits last words on stderr:\n{stderr}" if stderr else text)

@@ -375,6 +375,7 @@ async def test_a_start_that_fails_is_told_with_the_last_words_of_the_server(
     text = await Agent(hall).failure("restart_server", server="one")
 
     assert "server 'one' could not be started: it refused initialize" in text
+    assert "; server_logs shows what it has written\n" in text
     assert text.endswith("its last words on stderr:\nno such database")
 
 
@@ -431,8 +432,10 @@ async def test_an_unknown_server_is_a_result_with_near_names(
 async def test_a_resource_of_an_unknown_server_is_not_found(
     nursery: trio.Nursery, autojump_clock: MockClock, uri: str
 ) -> None:
-    with pytest.raises(UnknownTool, match="there is no server"):
+    with pytest.raises(UnknownTool, match="there is no server") as caught:
         await Agent(Hall(nursery, {"github": LEGACY})).read(uri)
+
+    assert "github" in (caught.value.hint or "") or caught.value.hint == "mcpd://servers names them"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.host import Bystander, hello, open_session
 from tests.integration.world import World, open_world
 
 if TYPE_CHECKING:
@@ -38,3 +39,23 @@ def neighbour(shared_world: World) -> Iterator[Wire]:
         assert connection.text("echo", {"text": "before"}) == "before"
         yield connection
         assert connection.text("echo", {"text": "after"}) == "after"
+
+
+@pytest.fixture
+def bystander(shared_world: World) -> Iterator[Bystander]:
+    """Somebody else, who notices nothing of all this."""
+    with shared_world.connect() as connection:
+        open_session(hello(connection))
+        other = Bystander(connection)
+        try:
+            yield other
+        finally:
+            other.leave()
+        assert connection.ask("mcpd/status")["daemon"]["counters"].get("crashes", 0) == 0
+        assert connection.row()["incarnation"] == 1
+
+
+@pytest.fixture
+def host(wire: Wire) -> Wire:
+    """A client that is shown one server and has not said anything of MCP yet."""
+    return hello(wire)

@@ -7,8 +7,11 @@ of these run at once, for as long as their hosts do.
     lines       what a bridge must know of a JSON-RPC line
     frames      how messages are told apart
     answers     what a bridge says itself
+    entry       one line on its way, and whether it may be sent again
     session     the state between a host and whichever daemon there is
-    link        finding, greeting and starting the daemon
+    link        finding, greeting and starting a daemon
+    uplink      one connection after the other
+    outlet      what waits for the host
     pump        the loop that moves the bytes
     options     the command line
 """

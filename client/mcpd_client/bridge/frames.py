@@ -14,7 +14,11 @@ BLANKS = b" \t\r\n"
 
 
 class Lines:
-    """Cuts a stream at its line ends; blank lines do not count."""
+    """Cuts a stream at its line ends; blank lines do not count.
+
+    Args:
+        max_bytes: of one line; more than what is ever fed at once.
+    """
 
     has_headers = False
 

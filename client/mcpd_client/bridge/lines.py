@@ -8,7 +8,7 @@ from _json import encode_basestring_ascii, make_scanner, scanstring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 REQUEST = "request"
@@ -94,12 +94,10 @@ def parse(line: bytes) -> "Any":
 def raw_params(line: bytes) -> str:
     """Return the text of a request's parameters as it stands there, `{}` if there are none."""
     try:
-        for name, text, start, end in _members(line.decode()):
-            if name == "params":
-                return text[start:end]
+        text = line.decode()
+        return _member_text(text, "params")
     except NOT_JSON:
-        pass
-    return "{}"
+        return "{}"
 
 
 def is_id(value: object) -> bool:
@@ -148,25 +146,23 @@ def _scalar(value: str | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else text_of(value)
 
 
-def _members(text: str) -> "Iterator[tuple[str, str, int, int]]":
-    """Go through the members of an object: the name, and where in `text` the value stands."""
+def _member_text(text: str, wanted: str) -> str:
+    """Return the text of a member of an object, `{}` if there is none; raises one of `NOT_JSON`."""
     position = _after_blanks(text, 0)
     if text[position : position + 1] != "{":
-        raise ValueError
+        return "{}"
     while True:
         position = _after_blanks(text, position + 1)
         if text[position : position + 1] != '"':
-            return
+            return "{}"
         name, position = scanstring(text, position + 1, False)
-        position = _after_blanks(text, position)
-        if text[position : position + 1] != ":":
-            raise ValueError
-        start = _after_blanks(text, position + 1)
+        start = _after_blanks(text, text.index(":", position) + 1)
         _, end = _scan(text, start)
-        yield name, text, start, end
+        if name == wanted:
+            return text[start:end]
         position = _after_blanks(text, end)
         if text[position : position + 1] != ",":
-            return
+            return "{}"
 
 
 def _edges(line: bytes) -> "dict[str, Any] | None":

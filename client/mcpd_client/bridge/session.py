@@ -9,29 +9,19 @@ from collections import deque
 
 from mcpd_client.bridge import answers, lines
 from mcpd_client.bridge.answers import Failure
+from mcpd_client.bridge.entry import LISTEN, Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from mcpd_client.bridge.lines import Message
 
 OWN_IDS = "mcpd-bridge-"
-LISTEN = "subscriptions/listen"
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
-# What a session consists of beside the handshake: what is set here holds for what comes later.
-SETTINGS = frozenset(("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
-# What changes nothing, or nothing more the second time.
-REPEATABLE = SETTINGS | {
-    "server/discover", "ping", "tools/list", "prompts/list", "resources/list", "resources/templates/list", LISTEN,
-}  # fmt: skip
-# A request that one daemon after the other does not survive is not worth another one.
-MAX_SENDINGS = 3
-# A larger request is not kept after it has been sent.
-MAX_KEPT_BYTES = 65536
 # How many `subscriptions/listen` wait for a daemon; each is open for as long as the host likes.
 MAX_WAITING_LISTENS = 16
 # Hosts give a server five seconds to answer the first request.
@@ -39,31 +29,6 @@ PATIENCE_SECONDS = 3.5
 # How many buffers one system call takes.
 BATCH_LINES = 64
 BATCH_BYTES = 131072
-
-
-class Entry:
-    """One line on its way to the daemon; `ids` are those of the requests in it, more than one in a batch."""
-
-    __slots__ = ("acknowledged", "ids", "is_own", "line", "method", "params", "sendings", "since")
-
-    def __init__(
-        self, line: bytes, *, ids: "Sequence[str | int | float]" = (), method: str = "", since: float = 0
-    ) -> None:
-        self.line = line
-        self.ids = ids
-        self.method = method
-        self.since = since
-        self.params = lines.raw_params(line) if method in SETTINGS and len(line) <= MAX_KEPT_BYTES else ""
-        self.sendings = 0
-        self.acknowledged = False
-        self.is_own = False
-
-    @property
-    def may_repeat(self) -> bool:
-        """Whether it can be sent to the next daemon although this one may have read it."""
-        if self.method == LISTEN:
-            return True
-        return self.method in REPEATABLE and len(self.line) <= MAX_KEPT_BYTES and self.sendings < MAX_SENDINGS
 
 
 class Session:
@@ -119,7 +84,8 @@ class Session:
             if message.method == "initialize":
                 self._is_initialized = False
             if self._is_refused and message.method not in ("initialize", "server/discover"):
-                self._queue_all(self._handshake())
+                for entry in self._handshake():
+                    self._put(entry)
             self._put(Entry(line, ids=(message.id,), method=message.method, since=now))
             return True
         if message.kind == lines.BATCH:
@@ -252,10 +218,6 @@ class Session:
     def _put(self, entry: Entry) -> None:
         self.queue.append(entry)
         self.queued_bytes += len(entry.line)
-
-    def _queue_all(self, entries: "Iterable[Entry]") -> None:
-        for entry in entries:
-            self._put(entry)
 
     def _replace_queue(self, entries: "Iterable[Entry]") -> None:
         self.queue = deque(entries)

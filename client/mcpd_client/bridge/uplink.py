@@ -27,6 +27,8 @@ MAX_DELAY_SECONDS = 5.0
 STABLE_SECONDS = 10.0
 # One that is being replaced may not accept, or accept and leave; that is no reason to tell anybody yet.
 MAX_MISSES = 5
+# How long after its end a daemon that somebody else starts may take to come back before a request hears of it.
+RETURN_SECONDS = 3.0
 
 
 class Uplink:
@@ -69,6 +71,7 @@ class Uplink:
         # Until when a daemon must have said hello, and since when it has.
         self._deadline = 0.0
         self._up_since = 0.0
+        self._lost_at = -RETURN_SECONDS
         # Whether nothing more can be sent; there may still be something to read.
         self._is_deaf = False
         self._start: Start | None = None
@@ -195,6 +198,7 @@ class Uplink:
         if was_up and now > self._up_since + STABLE_SECONDS:
             self._delay = FIRST_DELAY_SECONDS
         if was_up:
+            self._lost_at = now
             self._tell(self._session.refuse_all() if self.is_ending else self._session.lost())
         if failure is not None:
             self._fail(failure)
@@ -215,10 +219,10 @@ class Uplink:
             self._connected(found, now)
         elif self._start is not None or not (self._is_first or self._session.wants_daemon):
             return
-        elif isinstance(found, Busy):
-            self._missed(found, now)
         elif isinstance(found, Absent) and self._options.autostart:
             self._begin_start()
+        elif isinstance(found, Busy) or (isinstance(found, Absent) and now < self._lost_at + RETURN_SECONDS):
+            self._missed(found, now)
         else:
             self._fail(found)
 

@@ -39,10 +39,10 @@ COMMANDS = {
     "prompts": ("lists", "list the prompts of all servers or of one, or explain one prompt"),
     "prompt": ("prompts", "print the messages of a prompt"),
     "complete": ("prompts", "list what an argument of a prompt or a template can be"),
-    "bridge": ("bridge", "be the MCP server of a host: Claude Code, Codex, Cursor, VS Code …"),
     "install": ("install", "make hosts, as Claude Code or Cursor, start their servers through mcpd"),
     "uninstall": ("install", "take the entries of mcpd out of hosts again"),
     "export": ("install", "print the entries for a host instead of writing them"),
+    "bridge": ("bridge", "be the MCP server of a host: Claude Code, Codex, Cursor, VS Code …"),
     "config": ("config", "find, check or show the configuration"),
     "rpc": ("more", "send one request over the socket and print its raw result"),
     "demo": ("more", "show commands to try"),
@@ -55,8 +55,7 @@ GROUPS = {
     "servers": ("ls", "get", "why", "start", "stop", "restart"),
     "tools": ("tools", "search", "call", "fetch"),
     "resources and prompts": ("resources", "templates", "read", "prompts", "prompt", "complete"),
-    "hosts": ("bridge",),
-    "hosts": ("install", "uninstall", "export"),
+    "hosts": ("bridge", "install", "uninstall", "export"),
     "more": ("config", "rpc", "demo", "demo-server", "version", "help"),
 }
 

@@ -6,6 +6,7 @@ same as input requests inside the result of the request that they belong to ("mu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
@@ -20,6 +21,8 @@ from mcpd.protocol.jsonrpc import ABSENT, ErrorView
 # A server that asks for more at once asks nobody.
 MAX_INPUTS = 16
 SERVER_KEY = "mcpd/server"
+
+_ASKS = re.compile(rb'"inputRequests"')
 
 
 class Asked(Protocol):
@@ -36,6 +39,10 @@ class Asked(Protocol):
     @property
     def knows_server(self) -> bool:
         """Whether it has to do with one server only, so that a question need not say whose it is."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a question reaches it at once."""
 
     def ask(self, question: Question) -> None:
         """Put a question; its outcome is told to the question."""
@@ -103,10 +110,37 @@ def relayed(server: str, method: str, params: Raw, client: Asked) -> bytes:
         if token is not None:
             members["_meta"] = Raw(msgspec.json.encode(meta))
         return msgspec.json.encode(members)
+    return _signed(server, method, members, meta)
+
+
+def _signed(server: str, method: str, members: dict[str, Raw], meta: dict[str, Raw]) -> bytes:
     members["_meta"] = Raw(msgspec.json.encode(meta | {SERVER_KEY: server}))
     if method == ELICIT and (text := rawjson.string(members.get("message", ABSENT))) is not None:
         members["message"] = Raw(msgspec.json.encode(f"[{server}] {text}"))
     return msgspec.json.encode(members)
+
+
+def signed(server: str, result: Raw) -> Raw:
+    """Return a result that asks for input with questions that say which server asks; any other as it is.
+
+    Raises:
+        ServerProtocol: What it asks cannot be read.
+    """
+    if _ASKS.search(memoryview(result)) is None:
+        return result
+    members = rawjson.members(result, "the result")
+    if "inputRequests" not in members:
+        return result
+    requests = rawjson.members(members["inputRequests"], "`inputRequests`")
+    for key, raw in requests.items():
+        request = rawjson.members(raw, f"the input request '{key}'")
+        params = rawjson.members(request.get("params", Raw(b"{}")), f"the parameters of '{key}'")
+        meta = rawjson.members(params["_meta"], "`_meta`") if "_meta" in params else {}
+        method = rawjson.string(request.get("method", ABSENT)) or ""
+        request["params"] = Raw(_signed(server, method, params, meta))
+        requests[key] = Raw(msgspec.json.encode(request))
+    members["inputRequests"] = Raw(msgspec.json.encode(requests))
+    return Raw(msgspec.json.encode(members))
 
 
 class Input(Struct):

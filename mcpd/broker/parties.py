@@ -79,6 +79,7 @@ class Plain:
     """A client of the socket's own methods: it is there for itself, and gets views of results."""
 
     whole = is_modern = patient = False
+    is_waiting = True
     inputs = b""
 
     @property

@@ -112,8 +112,11 @@ class Routing:
             if not askers and not self._ghosts.keys(one):
                 self._ghosts.doubt(one)
             return None
-        for client in (*(call.client for call in calls), *askers):
-            if client.key == askers[0].key and client.capabilities.can(method, params):
+        # Which request of the client it is for is not known. One that has had its result, because the client is asked
+        # already, is not the one that goes on; and its client would not hear of it either.
+        requests = [client for client in (*(call.client for call in reversed(calls)), *askers) if client.key == askers[0].key]
+        for client in [client for client in requests if client.is_waiting] or requests:
+            if client.capabilities.can(method, params):
                 return client
         self.counts["questions_unasked"] += 1
         for call in calls_of(one):

@@ -190,9 +190,12 @@ class Upstream(Home):
         return [place]
 
     def set_level(self, client: Client) -> list[Place]:
-        """Let a client hear what it wants to hear of all servers; it has said that last. Returns as `level`."""
+        """Let a client hear what it wants to hear of all servers; it has said that last. Returns as `level`.
+
+        That is of those that it uses or has been shown, since an MCP client says so before its first call.
+        """
         self._levels.pop(client.key, None)
-        places = [place for place in self.places.values() if client.key in place.clients]
+        places = [place for place in self.places.values() if any(one.key == client.key for one in place.present)]
         for place in places:
             place.hear(client)
         return places

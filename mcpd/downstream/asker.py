@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from mcpd.broker.asking import Question
+from mcpd.broker.asking import Question, signed
 from mcpd.broker.call import Call
 from mcpd.broker.parties import Parts
 from mcpd.broker.scopes import Seeker
@@ -76,6 +76,11 @@ class Asker:
         return self._face.source.alone
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether a question reaches it at once: one that is parked has its result, and hears when it comes back."""
+        return self.parked is None or self.parked.is_live
+
+    @property
     def capabilities_json(self) -> bytes:
         """What it can be asked, for a request of its own."""
         return self.capabilities.to_json()
@@ -106,6 +111,8 @@ class Asker:
         face = self._face
         result = face.source.result(self.route, result, self.connection)
         if self.is_modern:
+            if not self.knows_server:
+                result = signed(self.route.server, result)
             return shaping.to_modern(result, self.kind, face.info_of(self.route.server))
         return shaping.to_legacy(result, self.kind, face.legacy_revision)
 

@@ -182,6 +182,11 @@ class Face:
         session = None if upstream is None else upstream.place_for(self.connection.seeker).presenting.known
         return NO_INFO if session is None else session.server_info
 
+    def has_queue(self, server: str) -> bool:
+        """Whether calls wait for a place at the client's copy of a server."""
+        upstream = self._broker.upstreams.get(server)
+        return upstream is not None and bool(upstream.place_for(self.connection.seeker).admission.queued)
+
     # -- lists -----------------------------------------------------------------------------------
 
     def _list(self, ask: Ask) -> None:

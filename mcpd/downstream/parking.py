@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # How long a client may take to come back; a person may have to be asked.
 PARK_SECONDS = 600.0
+# While others wait for its server, which it has to itself, it may take no longer than this.
+IN_THE_WAY_SECONDS = 60.0
 PREFIX = "mcpd-parked-"
 
 
@@ -96,9 +98,22 @@ class Parking:
             return
         parked.state, parked.is_live = PREFIX + os.urandom(16).hex(), False
         self._parked[parked.state] = parked
-        parked.timer = self._timers.after(PARK_SECONDS, lambda: self._expire(parked))
+        self._wait(parked, PARK_SECONDS)
         info = self._face.info_of(asker.route.server)
         connection.answered(call, (ask_again(parked.questions, parked.state, info),))
+
+    def _wait(self, parked: Parked, seconds: float) -> None:
+        """Give the client time to come back, and look now and then whether others wait for that."""
+        step = min(seconds, IN_THE_WAY_SECONDS)
+
+        def look() -> None:
+            call, server = parked.asker.call, parked.asker.route.server
+            if seconds <= step or (call is not None and call.exclusive and self._face.has_queue(server)):
+                self._expire(parked)
+            else:
+                self._wait(parked, seconds - step)
+
+        parked.timer = self._timers.after(step, look)
 
     def resume(
         self, request_id: bytes, state: str, asker: Asker, meta: Mapping[str, Raw] | None, answers: Mapping[str, Raw]

@@ -31,7 +31,8 @@ def worded(method: str, error: dict[str, Any], *, is_modern: bool) -> dict[str, 
     if data.get("may_have_run"):
         message += " (it may have run)"
     if data.get("hint"):
-        message += f"; {data['hint']}"
+        hint = data["hint"]
+        message += f"; try: {hint}" if hint.startswith("mcpd ") else f"; {hint}"
     return {"code": code, "message": message, "data": data}
 
 

@@ -172,4 +172,21 @@ FIGURES = (
     Figure("polite_p99", "crowd", "ms", "polite_p99.crowded", "polite_p99.alone", "alone", below=25.0),
     Figure("loud_rate", "crowd", "MB/s", "loud_rate.mcpd"),
     Figure("memory_crowded", "crowd", "MiB", "memory_crowded.mcpd", below=160.0),
+    Figure("bridge_call", "bridge", "us", "bridge_call.bridge", "bridge_call.socket", "on the socket"),
+    Figure("bridge_extra", "bridge", "us", "bridge_extra.mcpd", below=500.0),
+    Figure("memory_bridge", "bridge", "MiB", "memory_bridge.mcpd", below=12.0),
+    Figure(
+        "bridge_initialize",
+        "bridge_first",
+        "ms",
+        "bridge_initialize.mcpd",
+        "bridge_first.python",
+        "bare python",
+        below=100.0,
+    ),
+    Figure(
+        "bridge_tools", "bridge_first", "ms", "bridge_tools.mcpd", "bridge_first.python", "bare python", below=100.0
+    ),
+    Figure("bridge_list_30", "bridge_many", "ms", "bridge_list_30.mcpd"),
+    Figure("bridge_list_30_first", "bridge_many", "ms", "bridge_list_30_first.mcpd"),
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 import adapters
+import bridge
 import chatter
 import load
 import machine
@@ -174,7 +175,7 @@ def search(rig: Rig, note: Note) -> None:
 GROUPS: Mapping[str, Callable[[Rig, Note], None]] = {
     "calls": calls, "cli": cli, "cold": cold, "ten": ten, "blob": blob, "servers": servers, "tools": tools,
     "search": search,
-    **neighbours.GROUPS, **chatter.GROUPS,
+    **neighbours.GROUPS, **chatter.GROUPS, **bridge.GROUPS,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import trio
 from msgspec import Raw
 from trio.testing import MockClock
 
-from mcpd.broker.asking import Round
+from mcpd.broker.asking import Round, signed
 from mcpd.broker.requests import ReadRequest
 from mcpd.config.model import Config
 from tests.broker.desk import Desk
@@ -42,6 +42,34 @@ async def answer_of(server: FakeServer) -> dict[str, Any]:
         while not server.answers:  # noqa: ASYNC110  # of a fake, in virtual time
             await trio.sleep(0.01)
     return server.answers[0]
+
+
+# -- whose a question is ----------------------------------------------------------------------------
+
+
+def test_input_that_a_result_asks_for_says_which_server_asks() -> None:
+    request = {"method": "elicitation/create", "params": FORM}
+    asking = {
+        "resultType": "input_required",
+        "requestState": "s ",
+        "inputRequests": {"q": request, "r": {"method": "roots/list"}},
+    }
+
+    asked = json.loads(bytes(signed("files", Raw(json.dumps(asking).encode()))))
+
+    meta = {"_meta": {"mcpd/server": "files"}}
+    assert asked["inputRequests"] == {
+        "q": {"method": "elicitation/create", "params": FORM | meta | {"message": "[files] sure?"}},
+        "r": {"method": "roots/list", "params": meta},
+    }
+    assert asked["requestState"] == "s "
+
+
+@pytest.mark.parametrize("content", ["plain", 'it says "inputRequests": {}'])
+def test_a_result_that_asks_for_nothing_stays_what_it_is(content: str) -> None:
+    result = Raw(json.dumps({"content": [{"type": "text", "text": content}], "n": {"inputRequests": 1}}).encode())
+
+    assert signed("files", result) is result
 
 
 # -- legacy: a request that names no call ------------------------------------------------------------

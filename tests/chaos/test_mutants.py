@@ -65,7 +65,6 @@ def test_eight_seconds_of_chaos_break_no_promise(runs: dict[str, Played]) -> Non
     assert status == 0
     assert table.endswith("\n0 violations\n")
     assert found["calls"] > 100
-    assert found["daemons"] > 1
 
 
 @pytest.mark.parametrize("name", MUTANTS)

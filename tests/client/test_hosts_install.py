@@ -194,6 +194,7 @@ def test_all_servers_can_be_one_entry_of_any_name(home: Path, script: str) -> No
         (["install", "code", "--aggregate"], "did you mean 'claude-code'?"),
         (["install", "cursor", "--server", "dmo"], "did you mean 'demo'?"),
         (["install", "cursor", "--name", "x"], "--name is for one entry"),
+        (["install", "cursor", "--mode", "search"], "--mode is for all servers"),
         (["install", "cursor", "--aggregate", "--server", "demo"], "not allowed with"),
         (["install", "grok", "--aggregate", "--name", "a__b"], "does not take 'a__b'"),
         (["install", "codex", "--aggregate", "--name", "a b"], "does not take 'a b'"),
@@ -209,6 +210,12 @@ def test_what_cannot_be_installed_is_said(
 
     assert complaint in capfd.readouterr().err
     assert not (home / ".cursor").exists()
+
+
+def test_an_entry_for_all_can_show_them_by_search(home: Path) -> None:
+    assert main(["install", "cursor", "--aggregate", "--mode", "search", "--yes"]) == 0
+
+    assert entries_of(home, "cursor")["mcpd"]["args"] == ["bridge", "--mode", "search"]
 
 
 def test_without_any_server_there_is_nothing_to_install(serve: Any, capfd: Capture) -> None:
@@ -469,8 +476,12 @@ def test_a_file_with_comments_is_not_left_to_a_program_that_loses_them(
 def test_what_else_starts_the_same_server_is_told(home: Path, serve: Any, capfd: Capture) -> None:
     serve({"mcpd/servers": ROWS})
     (home / ".mcp.json").write_text('{"mcpServers": {"demo": {"command": "npx"}}}')
+    local = {"projects": {str(home): {"mcpServers": {"git-hub": {"command": "npx"}, "x": {"command": "npx"}}}}}
+    (home / ".claude.json").write_text(json.dumps(local))
     assert main(["install", "claude-code", "--yes"]) == 0
     err = capfd.readouterr().err
+    assert f"{home}/.claude.json, for {home} alone, has an entry git-hub of its own, too\n" in err
+    assert " x of its own" not in err
     assert f"{home}/.mcp.json has an entry demo of its own, too\n" in err
 
     assert main(["install", "claude-code", "--aggregate", "--yes"]) == 0

@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mcpd.downstream.parking import PARK_SECONDS
+from mcpd.downstream.parking import IN_THE_WAY_SECONDS, PARK_SECONDS
 from tests.downstream.hall import Hall
-from tests.downstream.host import Host, asks_then, hosts
+from tests.downstream.host import FORM, Host, asks_then, hosts
 from tests.downstream.test_face import SERVER, TEXT
 
 CALL: dict[str, Any] = {"name": "echo", "arguments": {"a": 1}}
@@ -129,7 +129,9 @@ async def test_an_outcome_that_comes_while_nobody_waits_is_told_to_whoever_comes
         assert (await host.result(host.modern("tools/call", back(asked))))["content"] == TEXT["content"]
 
 
-async def test_who_cannot_be_asked_is_not_and_the_server_hears_so(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+async def test_who_cannot_be_asked_is_not_and_the_server_hears_so(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
     hall = hall_of(nursery)
     nothing = {"io.modelcontextprotocol/clientCapabilities": {}}
     with hosts(hall) as (host,):
@@ -167,3 +169,53 @@ async def test_progress_of_the_call_that_goes_on_has_the_token_of_the_request_th
         await host.result(host.modern("tools/call", back(first), meta={"progressToken": 2}))
         seen = [note["params"] for note in host.notes]
         assert [(one["progressToken"], one["progress"]) for one in seen] == [("t1", 1), (2, 3)]
+
+
+def asks_always(server: Any, message: dict[str, Any]) -> None:
+    """Ask, and answer with what the client says."""
+    call, seen = message["id"], len(server.answers)
+
+    def look() -> None:
+        if len(server.answers) == seen:
+            server.timers.after(0.01, look)
+        elif server.answers[-1]["id"] == f"q{call}":
+            server.react(message, TEXT)
+
+    server.say({"jsonrpc": "2.0", "id": f"q{call}", "method": "elicitation/create", "params": FORM})
+    look()
+
+
+async def test_a_call_that_nobody_comes_back_for_does_not_get_the_questions_of_the_next_one(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    with hosts(Hall(nursery, {"one": {**SERVER, "tools/call": asks_always}})) as (host,):
+        await asked_by(host)
+        await asked_by(host)
+
+
+async def test_a_request_that_can_be_asked_nothing_is_not_asked_by_way_of_another_one(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    hall = Hall(nursery, {"one": {**SERVER, "tools/call": asks_always}})
+    nothing = {"io.modelcontextprotocol/clientCapabilities": {}}
+    with hosts(hall) as (host,):
+        await asked_by(host)
+        result = await host.result(host.modern("tools/call", CALL, meta=nothing))
+        assert (result["resultType"], result["content"]) == ("complete", TEXT["content"])
+    assert hall.servers[0].answers[0]["result"] == {"action": "cancel"}
+
+
+@pytest.mark.parametrize("waited_for", [True, False])
+async def test_a_parked_call_that_has_its_server_to_itself_gives_way_to_others_that_wait(
+    nursery: trio.Nursery, autojump_clock: MockClock, waited_for: bool
+) -> None:
+    script = {**SERVER, "tools/call": asks_then(TEXT)}
+    hall = Hall(nursery, {"one": script}, interactive=["echo"])
+    with hosts(hall, {}, {}) as (host, other):
+        asked = await asked_by(host)
+        second = other.modern("tools/call", CALL) if waited_for else None
+        await trio.sleep(IN_THE_WAY_SECONDS + 5)
+        answer = await host.answer(host.modern("tools/call", back(asked)))
+        assert ("error" in answer) is waited_for
+        if second is not None:
+            assert (await other.result(second))["resultType"] == "input_required"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.world import World
+from tests.integration.world import World, demo
+from tests.real.bridges import KINDS, Bridged, SdkHost, hosts
 from tests.real.eras import ALONE, EVERYTHING, PINNED, SERVER, Eras
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 FROM_PYPI = ("mcp-server-time", "mcp-server-git", "mcp-server-fetch")
 SDK = "mcp==2.3.0"
+FROM_NPM = ("@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/sdk@1.32.2")
 PAGE = "<html><body><h1>A heading</h1><p>Some <b>bold</b> words.</p></body></html>"
 PATIENCE_SECONDS = 150.0
 
@@ -50,6 +52,27 @@ def python(cache: Path) -> str:
 def sdk(cache: Path) -> str:
     """A Python with the official SDK; the servers from PyPI may need another one."""
     return _python(cache / "sdk", SDK)
+
+
+@pytest.fixture(scope="session")
+def node_modules(cache: Path) -> Path:
+    """Both generations of the TypeScript SDK."""
+    folder = cache / "typescript"
+    if not (folder / "complete").exists():
+        command = (
+            "npm",
+            "install",
+            "--silent",
+            "--no-audit",
+            "--no-fund",
+            "--cache",
+            cache / "npm",
+            "--prefix",
+            folder,
+        )
+        subprocess.run([*command, *FROM_NPM], check=True)
+        (folder / "complete").touch()
+    return folder / "node_modules"
 
 
 def _python(venv: Path, *packages: str) -> str:
@@ -125,6 +148,35 @@ def eras(cache: Path, sdk: str) -> Iterator[Eras]:
             assert [call for call in calls if "result" not in resident.wait(call)] == []
             yield found
             assert resident.asked() == []
+
+
+@pytest.fixture(scope="session")
+def bridged(sdk: str, node_modules: Path) -> Iterator[Bridged]:
+    """The SDK's server in both eras, and hosts of both SDKs that reach it by bridges."""
+    with World(patience_seconds=PATIENCE_SECONDS) as world, hosts(world, sdk, node_modules) as sockets:
+        found = Bridged(world, sockets=sockets)
+        (world.path / "project/.git").mkdir(parents=True)
+        entries = {name: found.entry(name, sdk, SERVER, protocol=name) for name in ("legacy", "modern")}
+        entries[ALONE] = found.entry(ALONE, sdk, SERVER, protocol="legacy", scope="client")
+        # And one that starts at once.
+        world.configure({**entries, "demo": demo()})
+        assert world.run("up", "-q").status == 0
+        # Legacy servers are told once, at their start, what there is; this client stays.
+        assert found.kept(KINDS["python-legacy"], "legacy").call("echo", text="first") == "first"
+        yield found
+        found.close()
+
+
+@pytest.fixture(params=["legacy", "modern"])
+def server(request: pytest.FixtureRequest) -> str:
+    """The name of the server behind the bridge."""
+    return str(request.param)
+
+
+@pytest.fixture(params=KINDS)
+def host(bridged: Bridged, server: str, request: pytest.FixtureRequest) -> SdkHost:
+    """A host of each kind; it stays for all tests."""
+    return bridged.kept(KINDS[request.param], server)
 
 
 def npx(package: str, *arguments: str, **more: object) -> dict[str, object]:

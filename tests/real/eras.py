@@ -47,14 +47,8 @@ SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "something"}
 ROOTS = {"roots": [{"uri": "file:///a%20folder", "name": "a folder"}]}
 
 
-class Host(Wire):
-    """A client that has said who it is, and that can be asked."""
-
-    def __init__(self, path: str, *, project: str, can: Mapping[str, Any] = CAN_ALL) -> None:
-        super().__init__(path)
-        self.sock.settimeout(PATIENCE_SECONDS)
-        client = {"name": "eras", "version": "1", "pid": 0}
-        self.ask("mcpd/hello", {"version": 1, "client": client, "project": project, "capabilities": can})
+class Asked(Wire):
+    """A client that can be asked."""
 
     def expect(self, method: str, *, before: int | None = None) -> dict[str, Any]:
         """Return the next request or notification of that method, and wait for it if need be.
@@ -77,6 +71,16 @@ class Host(Wire):
     def reply(self, question: Mapping[str, Any], result: object) -> None:
         """Answer what was asked."""
         self.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": result}).encode() + b"\n")
+
+
+class Host(Asked):
+    """A client that has said who it is."""
+
+    def __init__(self, path: str, *, project: str, can: Mapping[str, Any] = CAN_ALL) -> None:
+        super().__init__(path)
+        self.sock.settimeout(PATIENCE_SECONDS)
+        client = {"name": "eras", "version": "1", "pid": 0}
+        self.ask("mcpd/hello", {"version": 1, "client": client, "project": project, "capabilities": can})
 
     def seen(self, method: str) -> list[dict[str, Any]]:
         """Return the parameters of all that came of that method, up to now."""

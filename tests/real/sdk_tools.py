@@ -135,11 +135,35 @@ async def capabilities(ctx: Context) -> str:
 
 
 @tool()
+async def picture(ctx: Context) -> types.CallToolResult:
+    """Give what is no text."""
+    image = types.ImageContent(data="iVBORw0KGgo=", mime_type="image/png")
+    inside = types.EmbeddedResource(resource=types.TextResourceContents(uri="note://first", text=notes["note://first"]))
+    return types.CallToolResult(content=[types.TextContent(text="a picture"), image, inside])
+
+
+@tool()
+async def link(ctx: Context, uri: str) -> types.CallToolResult:
+    """Say where something is to be read."""
+    return types.CallToolResult(content=[types.ResourceLink(uri=uri, name="a note")])
+
+
+@tool()
 async def count(ctx: Context, steps: int) -> str:
     """Report each step."""
     for step in range(1, steps + 1):
         await ctx.session.report_progress(step, steps, f"step {step}")
     return "counted"
+
+
+@tool()
+async def climb(ctx: Context, steps: int) -> str:
+    """Report each step, and end when `give_up` is called."""
+    await count(ctx, steps)
+    with anyio.CancelScope() as scope:
+        open_questions.append(scope)
+        await anyio.sleep_forever()
+    return "at the top"
 
 
 @tool()
@@ -218,7 +242,7 @@ async def hesitate(ctx: Context) -> str:
 
 @tool()
 async def give_up(ctx: Context) -> str:
-    """Take all open questions back."""
+    """Take all open questions back, and stay nowhere."""
     while open_questions:
         open_questions.pop().cancel()
     return "done"

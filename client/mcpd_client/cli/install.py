@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mcpd_client.hosts.plan import Step
 
 AGGREGATE = "mcpd"
+MODES = ("direct", "search", "auto")
 EXIT_REFUSED = 8
 DONE = {"add": "added", "update": "updated", "replace": "replaced", "remove": "removed"}
 
@@ -106,11 +108,15 @@ def _wanted(options: Namespace) -> dict[str, list[str]]:
     servers: Sequence[str | None] = [None] if options.aggregate else _servers(options)
     if options.name is not None and len(servers) != 1:
         raise UsageError("--name is for one entry", hint="add --aggregate, or --server with one name")
+    if options.mode is not None and not options.aggregate:
+        raise UsageError("--mode is for all servers in one entry", hint="add --aggregate")
     own = own_command(sys.argv[0], os.environ, is_shared=options.scope == "project")
     socket = options.socket or os.environ.get("MCPD_SOCKET")
     config = options.config or os.environ.get("MCPD_CONFIG")
     return {
-        options.name or server or AGGREGATE: bridge_command(own, server, socket=socket, config=config)
+        options.name or server or AGGREGATE: bridge_command(
+            own, server, mode=options.mode, socket=socket, config=config
+        )
         for server in servers
     }
 
@@ -140,18 +146,24 @@ def _note_doubles(plan: Plan, options: Namespace) -> None:
     others = [name for name in place.bridges() if name not in names]
     if others and (options.aggregate or AGGREGATE in others):
         print_note(f"{title} also has our entries {', '.join(others)}: tools will be there twice")
+    for path, entries in _elsewhere(place):
+        for name in sorted(names & entries.keys()):
+            if not is_bridge(place.host.command(entries[name])):
+                print_note(f"{path} has an entry {clean_line(name)} of its own, too")
+
+
+def _elsewhere(place: Place) -> list[tuple[str, dict[str, Any]]]:
+    """Return what else a host reads in this project: where, and the entries there."""
+    found = []
+    if place.scope == "user":
+        found.append((f"{place.path}, for {place.project} alone,", place.of_project()))
     for scope in known.SCOPES:
-        if scope == place.scope:
-            continue
-        try:
-            paths = place.host.files(scope, place.project, os.environ)
-            there = [(path, Place(place.host, scope, path, place.project).entries) for path in paths]
-        except ClientError:
-            continue
-        for path, entries in there:
-            for name in sorted(names & entries.keys()):
-                if not is_bridge(place.host.command(entries[name])):
-                    print_note(f"{path} has an entry {clean_line(name)} of its own, too")
+        # What cannot be read or is not there starts nothing.
+        with contextlib.suppress(ClientError):
+            if scope != place.scope:
+                paths = place.host.files(scope, place.project, os.environ)
+                found += [(path, Place(place.host, scope, path, place.project).entries) for path in paths]
+    return found
 
 
 def _carry_out(plans: Sequence[Plan], options: Namespace) -> int:
@@ -237,6 +249,7 @@ def _configure_servers(parser: ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--server", action="append", metavar="NAME", help="only this server; may be given again")
     which.add_argument("--aggregate", action="store_true", help="one entry for all servers")
+    parser.add_argument("--mode", choices=MODES, help="with --aggregate: search shows three tools that find the others")
     parser.add_argument("--name", metavar="NAME", help="what the one entry is called")
     _configure_scope(parser)
 
@@ -278,7 +291,7 @@ COMMANDS = {
         examples=(
             "install claude-code codex",
             "install cursor --server github --dry-run",
-            "install vscode --aggregate --scope project --yes",
+            "install vscode --aggregate --mode search --scope project --yes",
         ),
         exits=(0, 2, 6, 8, 9),
         configure=_configure_install,

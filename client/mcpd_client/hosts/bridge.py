@@ -38,17 +38,25 @@ def own_command(argv0: str, environ: Mapping[str, str], *, is_shared: bool = Fal
 
 
 def bridge_command(
-    own: Sequence[str], server: str | None, *, socket: str | None = None, config: str | None = None
+    own: Sequence[str],
+    server: str | None,
+    *,
+    mode: str | None = None,
+    socket: str | None = None,
+    config: str | None = None,
 ) -> list[str]:
     """Return the command of an entry: the bridge to one server, or to all with None.
 
     Args:
         own: the command line of `mcpd`.
         server: whose bridge.
+        mode: how the tools are shown, if not one by one.
         socket: the daemon's socket, only if it does not follow from HOME and the user alone.
         config: the configuration for a daemon that the bridge starts, if it is not the usual one.
     """
     command = [*own, "bridge", *([] if server is None else [server])]
+    if mode:
+        command += ["--mode", mode]
     if socket:
         command += ["--socket", os.path.abspath(socket)]
     if config:

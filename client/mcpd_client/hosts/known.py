@@ -137,6 +137,14 @@ class Host:
         parts = command if isinstance(command, list) else [command, *(arguments if isinstance(arguments, list) else [])]
         return list(parts) if all(isinstance(part, str) for part in parts) else []
 
+    def of_project(self, whole: Mapping[str, Any], project: str) -> dict[str, Any]:
+        """Return the entries that the user's file has for one project alone, which come before all others."""
+        inner: Any = whole
+        # Claude Code's "local" scope, the one that its own command writes if nothing else is said.
+        for key in ("projects", project, "mcpServers") if self.name == "claude-code" else ():
+            inner = inner.get(key, {}) if isinstance(inner, dict) else {}
+        return dict(inner) if isinstance(inner, dict) and inner is not whole else {}
+
     def section(self, whole: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the way to the entries in a file that says `whole`."""
         servers = whole.get("mcp")

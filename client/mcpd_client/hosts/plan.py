@@ -46,6 +46,10 @@ class Place:
         """Return the names of the entries that start our bridge."""
         return [name for name, entry in self.entries.items() if is_bridge(self.host.command(entry))]
 
+    def of_project(self) -> dict[str, Any]:
+        """Return the entries for the project alone that stand in the user's file."""
+        return self.host.of_project(self._whole(self.text), self.project)
+
     def read_again(self) -> dict[str, Any]:
         """Return the entries that are there by now."""
         return self._entries(read(self.path) or "")
@@ -71,16 +75,19 @@ class Place:
         """Tell whether there is a comment, which a program that writes the file anew may lose."""
         return toml.has_comments(self.text) if self.host.is_toml else jsonc.has_comments(self.text)
 
-    def _keys(self, text: str) -> tuple[str, ...]:
-        whole = toml.read(text) if self.host.is_toml else jsonc.read(text)
+    def _whole(self, text: str) -> dict[str, Any]:
+        whole: Any = toml.read(text) if self.host.is_toml else jsonc.read(text)
         if not isinstance(whole, dict):
             raise EditError("the whole is not an object")
-        return self.host.section(whole)
+        return whole
+
+    def _keys(self, text: str) -> tuple[str, ...]:
+        return self.host.section(self._whole(text))
 
     def _entries(self, text: str) -> dict[str, Any]:
         try:
-            whole: Any = toml.read(text) if self.host.is_toml else jsonc.read(text)
-            for key in self._keys(text):
+            whole = self._whole(text)
+            for key in self.host.section(whole):
                 whole = whole.get(key, {})
                 if not isinstance(whole, dict):
                     raise EditError(f"{key} is not {'a table' if self.host.is_toml else 'an object'}")

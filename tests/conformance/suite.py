@@ -1,0 +1,86 @@
+"""The conformance suite itself: where it comes from, one run of it, and what it has written down."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+import trio
+
+from tests.conformance.verdict import COUNTS, Check, required
+
+VERSION = "0.2.0-alpha.12"
+PACKAGES = ("node@22", f"@modelcontextprotocol/conformance@{VERSION}")
+RUN_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the suite said."""
+
+    status: int
+    results: dict[str, list[Check]]
+
+
+class Suite:
+    """An installed suite, and the Node that it needs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._package = path / "node_modules/@modelcontextprotocol/conformance"
+
+    def required(self, wire: str) -> list[str]:
+        """Return the scenarios that a revision requires of servers."""
+        names = required((self._package / f"requirements/{wire}.yaml").read_text())
+        assert len(names) == COUNTS[wire], f"{wire} requires {len(names)} scenarios"
+        return names
+
+    async def run(self, url: str, wire: str, folder: Path) -> Run:
+        """Try all scenarios of a revision on the server at that address; `folder` is for what it writes."""
+        program = [self._path / "node_modules/.bin/node", self._package / "dist/index.js"]
+        options = ["server", "--url", url, "--requirements", wire, "-o", folder]
+        env = {"PATH": os.defpath, "HOME": str(folder), "NO_COLOR": "1"}
+        with trio.fail_after(RUN_SECONDS):
+            done = await trio.run_process(
+                [*map(str, (*program, *options))],
+                capture_stdout=True, stderr=subprocess.STDOUT, check=False, env=env, cwd=folder,
+            )  # fmt: skip
+        (folder / "suite.log").write_bytes(done.stdout)
+        return Run(done.returncode, _results(folder))
+
+
+def _results(folder: Path) -> dict[str, list[Check]]:
+    found = {}
+    for file in folder.glob("*/checks.json"):
+        name = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z", file.parent.name)
+        assert name, file
+        checks = json.loads(file.read_text())
+        found[name[1]] = [Check(each["id"], each["status"], _told(each)) for each in checks]
+    return found
+
+
+def _told(check: dict[str, object]) -> str:
+    return f"{check.get('errorMessage', '')} {json.dumps(check.get('details', {}))[:2000]}"
+
+
+def install() -> Suite:
+    """Return the suite from the cache folder; the first time it is fetched from npm."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcpd-tests"
+    path = cache / f"conformance-{VERSION}"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        fresh = Path(mkdtemp(prefix="conformance-", dir=cache))
+        command = ("npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(fresh), *PACKAGES)
+        try:
+            subprocess.run(command, check=True, cwd=fresh, stdin=subprocess.DEVNULL)
+            fresh.rename(path)
+        except BaseException:
+            shutil.rmtree(fresh)
+            raise
+    return Suite(path)

@@ -21,6 +21,7 @@ from mcpd.broker.levels import LEVELS
 from mcpd.errors import BadRequest, McpdError
 from mcpd.mover import Mover
 from mcpd.protocol import capabilities, jsonrpc, mcp, rawjson, shaping
+from mcpd.protocol.budgets import Budget
 from mcpd.timers import Timers
 
 from . import requested
@@ -29,6 +30,7 @@ from .parking import Parking
 from .requested import Ask, Params, UnknownVersion
 from .sending import Sending
 from .shown import Card, Source
+from .visitor import Hello
 from .worded import worded
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Face:
         revision: of the legacy session that is open; None while there is none.
         hearing: what the client hears without asking each time.
         parking: calls whose client has been asked something.
+        budget: how much room the client has for descriptors.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Face:
         self.revision: str | None = None
         self.hearing = Hearing(self, broker, resumed=resumed)
         self.parking = Parking(self, timers)
+        self.budget = Budget()
         self._card: Card | None = None
         # A list can be large: a client that does not read has only so many made for it.
         self._listing = trio.Semaphore(len(LISTS))
@@ -199,7 +203,7 @@ class Face:
             async with self._listing:
                 await self.connection.room()
                 shown = await self.source.listing(kind, self.connection)
-                items = [shaping.descriptor(kind, item, revision) for item in shown.items]
+                items = [self.budget.fit(shaping.descriptor(kind, item, revision)) for item in shown.items]
                 more = {"mcpd/pending": shown.pending, "mcpd/problems": shown.problems}
                 return Raw(
                     shaping.list_result(
@@ -301,6 +305,8 @@ class Faces:
             face.request(request_id, method, params, is_modern=is_modern)
 
     def _face(self, connection: Connection) -> Face:
-        hello = connection.visitor.hello
-        resumed = hello is not None and hello.resumed
-        return Face(connection, self._sources(connection), self._broker, self._mover, self._timers, resumed=resumed)
+        hello = connection.visitor.hello or Hello()
+        source = self._sources(connection)
+        face = Face(connection, source, self._broker, self._mover, self._timers, resumed=hello.resumed)
+        face.budget = Budget(hello.description_bytes, hello.schema_bytes)
+        return face

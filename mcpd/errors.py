@@ -115,6 +115,18 @@ class AuthRequired(McpdError):
     code, kind = 15, "auth_required"
 
 
+class HttpFailed(McpdError):
+    """The upstream answered with a status or a body that is no answer; the message names it."""
+
+    code, kind = 16, "http"
+
+
+class ConnectFailed(McpdError):
+    """The upstream could not be reached; nothing was sent."""
+
+    code, kind = 17, "connect"
+
+
 class VersionMismatch(McpdError):
     """The upstream speaks no protocol revision that we speak."""
 

@@ -15,7 +15,8 @@ from mcpd.protocol import jsonrpc, rawjson, splicing
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
 from mcpd.timers import Timer, Timers
-from mcpd.upstream.channel import Channel, Exchange
+from mcpd.upstream.channel import Channel
+from mcpd.upstream.exchange import Exchange
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import trio
 
 from mcpd.config.diff import diff
-from mcpd.config.model import NO_REMOTES, Config, Problem, Server
+from mcpd.config.model import Config, Server
 from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping, UnknownServer
 from mcpd.upstream.around import Surroundings
 
@@ -53,7 +53,7 @@ class Broker:
             self._add(server)
 
     def _add(self, server: Server) -> None:
-        if server.enabled and server.transport == "stdio":
+        if server.enabled:
             self.upstreams[server.name] = Upstream(
                 server, self._around, self._store, self._paused, self._bury_soon, self._shelf, self.audience
             )
@@ -121,8 +121,6 @@ class Broker:
         if name in config.wrong:
             return config.wrong[name].error()
         if name in config.servers:
-            if config.servers[name].enabled:
-                return _no_remotes(config, name)
             where = config.file or config.path
             return Denied(f"server '{name}' is disabled in {where}", server=name, hint="set enabled = true there")
         if config.unusable:
@@ -293,13 +291,3 @@ class Broker:
         """End all processes now."""
         for place in (*self.places, *self._leaving):
             place.slot.kill()
-
-
-def _no_remotes(config: Config, name: str) -> Misconfigured:
-    problem = Problem(
-        file=config.file or config.path,
-        server=name,
-        key=f"servers.{name}.url",
-        message=NO_REMOTES,
-    )
-    return problem.error()

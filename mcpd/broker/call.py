@@ -19,7 +19,7 @@ from mcpd.errors import InputRequired, McpdError, ServerLost, ServerProtocol, St
 from mcpd.protocol import rawjson, splicing
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
-from mcpd.upstream.channel import Exchange
+from mcpd.upstream.exchange import Exchange
 from mcpd.upstream.lifecycle import State
 
 from . import asking, viewing

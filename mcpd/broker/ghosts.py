@@ -20,7 +20,7 @@ from mcpd.errors import McpdError
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
 from mcpd.timers import Timers
-from mcpd.upstream.channel import Exchange
+from mcpd.upstream.exchange import Exchange
 from mcpd.upstream.incarnation import Incarnation
 
 # The answer that frees a ghost may overtake a question that its tool asks, since it takes the cancellation, or

@@ -89,5 +89,6 @@ def identity_of(server: Server, expand: Callable[[], Launch], project: str | Non
         return None
     # Of what every child gets, nothing makes another server; what the entry itself sets does.
     declared = {name: launch.env.get(name, "") for name in (*server.env, *server.env_pass)}
-    parts = [server.name, launch.argv, launch.cwd, sorted(declared.items()), sorted(server.headers.items()), project]
+    reached = [launch.url, sorted(launch.headers.items()), launch.helper]
+    parts = [server.name, launch.argv, launch.cwd, sorted(declared.items()), reached, project]
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

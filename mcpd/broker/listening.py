@@ -25,7 +25,7 @@ from mcpd.protocol import jsonrpc
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
 from mcpd.timers import Timer, Timers
-from mcpd.upstream.channel import Exchange
+from mcpd.upstream.exchange import Exchange
 
 from .asked import Refused, Run
 

@@ -18,7 +18,7 @@ from mcpd.protocol.capabilities import NOTHING, Capabilities
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 from mcpd.upstream.around import Surroundings
-from mcpd.upstream.channel import Exchange
+from mcpd.upstream.exchange import Exchange
 from mcpd.upstream.incarnation import Incarnation
 from mcpd.upstream.lifecycle import State
 from mcpd.upstream.observer import Observer
@@ -247,9 +247,11 @@ class Place(Observer):
 
     def _sole_requester(self) -> Client | None:
         """Return the only client that the server works for and that wants its log, if there is exactly one."""
-        one = self.slot.current
-        if one is None:
+        if (one := self.slot.current) is None:
             return None
+        if one.channel.origin:  # it came over the stream of a request, and so belongs to that
+            asker = one.channel.asker
+            return asker.client if isinstance(asker, Call) else None
         able = {call.client.key: call.client for call in calls_of(one) if self.level_of(call.client.key) is not None}
         return able.popitem()[1] if len({*able, *self.ghosts.keys(one)}) == len(able) == 1 else None
 
@@ -271,12 +273,13 @@ class Place(Observer):
     def offers(self) -> bytes:
         """Return what a legacy session offers: what the present clients can answer, and the project's folder.
 
-        A tool that is marked as interactive has a lane of its own, so that whoever calls it can be asked.
+        A tool that is marked as interactive has a lane of its own, and a remote server asks over the stream of the
+        call, so that whoever calls can be asked.
         """
         offered: Capabilities = NOTHING
         for client in self.present:
             offered |= client.capabilities
-        can_route = bool(self.server.interactive) or self.scope.kind == "client"
+        can_route = bool(self.server.interactive) or self.scope.kind == "client" or self.server.transport == "http"
         roots = self.roots is not None or (offered.roots and self.scope.kind == "client")
         offered = msgspec.structs.replace(offered, form=offered.form or can_route, roots=roots)
         protocol = self.server.protocol

@@ -89,11 +89,25 @@ class Routing:
             one.channel.respond(bytes(message.id), known)
             return
         calls = calls_of(one)
-        client = self._whom(one, method, message.params, calls)
+        if one.channel.origin:  # it came over the stream of a request, and so belongs to that
+            asker = one.channel.asker
+            calls = [asker] if isinstance(asker, Call) else []
+            client = self._caller(calls, method, message.params)
+        else:
+            client = self._whom(one, method, message.params, calls)
         if client is None or len(self.open) >= MAX_OPEN or (one.number, bytes(message.id)) in self.open:
             self._answer_here(one, message)
         else:
             self._ask(client, one, message, [call for call in calls if call.client.key == client.key])
+
+    def _caller(self, calls: list[Call], method: str, params: Raw) -> Asked | None:
+        """Return the client of the one call that a question belongs to, if it is still there and can be asked."""
+        for call in calls:
+            if call.client.capabilities.can(method, params):
+                return call.client
+            call.unasked = UNABLE
+        self.counts["questions_unasked"] += 1
+        return None
 
     def _whom(self, one: Incarnation, method: str, params: Raw, calls: list[Call]) -> Asked | None:
         """Return who is asked; None if that is not certain, or it cannot be asked this."""

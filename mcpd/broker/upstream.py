@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from mcpd.config.model import Server
 from mcpd.errors import McpdError, Stopping
 from mcpd.upstream.around import Surroundings
-from mcpd.upstream.channel import Exchange
 from mcpd.upstream.eras import known_era
+from mcpd.upstream.exchange import Exchange
 
 from .audience import Audience
 from .call import Call

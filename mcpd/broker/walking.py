@@ -14,7 +14,7 @@ from mcpd.protocol import session as sessions
 from mcpd.protocol.jsonrpc import ErrorView
 from mcpd.protocol.paging import Walk
 from mcpd.protocol.session import Session
-from mcpd.upstream.channel import Awaited
+from mcpd.upstream.exchange import Awaited
 from mcpd.upstream.supervisor import Slot
 
 from .listing import KINDS, Listing

@@ -32,26 +32,36 @@ OURSELVES = "mcpd"
 class Launch(Struct, frozen=True, kw_only=True):
     """A resolved start: `argv[0]` is the path of the program; `env` is all that the child gets.
 
-    `secrets` are the values of the entry's `env` that must not be seen (see `redact`).
+    For a remote server there is a `url` instead, with the `headers` of each request; a `helper` is a command that
+    prints more of them. `secrets` are the values of the entry that must not be seen (see `redact`).
     """
 
-    argv: tuple[str, ...]
-    env: dict[str, str]
-    cwd: str
+    argv: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str = "/"
     secrets: frozenset[str]
+    url: str | None = None
+    headers: dict[str, str] = {}
+    helper: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
+        if self.url is not None:
+            return f"Launch(url, headers={sorted(self.headers)})"
         return f"Launch({self.argv[0]!r}, cwd={self.cwd!r}, env={sorted(self.env)})"
 
 
 def launch(server: Server, environ: Mapping[str, str], project: str | None = None) -> Launch:
-    """Return how to start a stdio server, from the daemon's environment and the project's folder.
+    """Return how to start a server, or how to reach a remote one, from the daemon's environment and the project's folder.
 
     Raises:
         Misconfigured: a `${…}` has no value or no sense, or a resolved value cannot be used.
         ServerUnavailable: there is no such program or folder now.
     """
     expander = Expander(server.name, environ, project)
+    if server.url is not None:
+        from mcpd.config.remote import reach  # few have any
+
+        return reach(server, expander, environ)
     env = {name: value for name, value in environ.items() if _is_common(name)}
     env |= {name: environ[name] for name in server.env_pass if name in environ}
     own = expander.table(server.env, "env")

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from mcpd.config import schema
-from mcpd.config.model import NO_REMOTES, Config, Daemon, Problem, Server
+from mcpd.config.model import Config, Daemon, Problem, Server
 from mcpd.config.rules import Wrong, found, quoted, split_hint
 
 if TYPE_CHECKING:
@@ -129,8 +129,6 @@ class _Reading:
             if values.get("prewarm") and values.get("scope") == "client":
                 nobodys = 'has no effect beside scope = "client": each client has a copy of its own'
                 self.report(f"{path}.prewarm", nobodys, warning=True)
-            if values.get("url") and values["enabled"]:
-                self.report(f"{path}.url", NO_REMOTES, warning=True)
         except Wrong as wrong:
             self.report(path + wrong.at, wrong.message, wrong.hint)
         server = None if name in self.wrong else Server(name=name, **values)
@@ -169,7 +167,8 @@ def _check_kind(entry: dict[str, Any], values: dict[str, Any]) -> None:
             raise Wrong("both command and url are given, expected one of them")
         case False, False:
             raise Wrong("expected command or url, found neither")
-    for key, other in (("args", "url"), ("headers", "command")):
+    remote = ("headers", "bearer_env", "headers_helper", "oauth", "allow_legacy_sse", "insecure")
+    for key, other in (("args", "url"), ("env", "url"), *((key, "command") for key in remote)):
         if values.get(key) and other in entry:
             raise Wrong(f"makes no sense beside {other}", at=f".{key}")
 

@@ -58,6 +58,24 @@ class Limits(Struct, frozen=True, kw_only=True):
     result_bytes: int = 16 * 1024 * 1024
 
 
+class OAuth(Struct, frozen=True, kw_only=True):
+    """How to sign in to a remote server, where that is not to be found out.
+
+    `client_id`, `client_secret` and `private_key` (PEM) may hold references, and the last two are secrets.
+    """
+
+    client_id: str | None = None
+    client_secret: str | None = None
+    # Where the client's own description is published; the client id of servers that take one.
+    client_metadata_url: str | None = None
+    issuer: str | None = None
+    scopes: tuple[str, ...] = ()
+    grant: str = "authorization_code"
+    auth_method: str = "auto"
+    private_key: str | None = None
+    redirect_port: int = 0
+
+
 class Server(Struct, frozen=True, kw_only=True):
     """One configured server; exactly one of `command` and `url` is set."""
 
@@ -69,6 +87,10 @@ class Server(Struct, frozen=True, kw_only=True):
     env_pass: tuple[str, ...] = ()
     cwd: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    # The variable that holds a bearer token, and a command that prints headers as a JSON object.
+    bearer_env: str | None = None
+    headers_helper: tuple[str, ...] = ()
+    oauth: OAuth = OAuth()
     enabled: bool = True
     scope: str = "auto"
     protocol: str = "auto"
@@ -117,9 +139,6 @@ class Daemon(Struct, frozen=True, kw_only=True):
     idle_exit_seconds: float = 0.0
     # How long a host waits for servers that are still starting, all together, before it gets the lists of the others.
     fast_start_ms: int = 250
-
-
-NO_REMOTES = "remote servers are not available in this version"
 
 
 class Problem(Struct, frozen=True, kw_only=True):

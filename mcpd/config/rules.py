@@ -173,6 +173,28 @@ def split_hint(argv: list[str]) -> str:
     return f"write command = {spelled(argv[0])} and args = {spelled(argv[1:])}"
 
 
+def words(value: object) -> tuple[str, ...]:
+    """Return a command as the list of its words; no shell reads it."""
+    found_words = texts(value)
+    if not found_words or not found_words[0].strip():
+        raise Wrong("expected a list that begins with a program")
+    return found_words
+
+
+def variable(value: object) -> str:
+    """Return the name of an environment variable."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text(value)):
+        raise Wrong(f"expected the name of a variable, found {found(value)}", "the value stays in the environment")
+    return text(value)
+
+
+def port(value: object) -> int:
+    """Return the number of a port; 0 is any."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
+        raise Wrong(f"expected a port from 0 to 65535, found {found(value, show=True)}")
+    return value
+
+
 def url(value: object) -> str:
     """Return an http or https URL; one that begins with a reference is left to the start."""
     address = text(value)

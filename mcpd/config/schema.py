@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mcpd.config import rules
-from mcpd.config.model import Limits, Stop, Timeout, Tools
+from mcpd.config.model import Limits, OAuth, Stop, Timeout, Tools
 from mcpd.config.rules import Rule, Wrong, found, quoted
 
 Report = Callable[[str, str, str | None], None]
@@ -82,6 +82,23 @@ SERVER: Mapping[str, Rule | Table] = {
     "env_pass": rules.exact_names,
     "cwd": rules.folder,
     "headers": rules.text_map(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", "the name of a header"),
+    "bearer_env": rules.variable,
+    "headers_helper": rules.words,
+    "oauth": Table(
+        OAuth,
+        {
+            "client_id": rules.text,
+            "client_secret": rules.text,
+            "client_metadata_url": rules.url,
+            "issuer": rules.url,
+            "scopes": rules.texts,
+            "grant": rules.choice("authorization_code", "client_credentials"),
+            "auth_method": rules.choice("auto", "none", "client_secret_basic", "client_secret_post", "private_key_jwt"),
+            "private_key": rules.text,
+            "redirect_port": rules.port,
+        },
+        '{ client_id = "…" }',
+    ),
     "enabled": rules.flag,
     "disabled": rules.flag,
     "scope": rules.choice("auto", "user", "project", "client"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -45,8 +45,8 @@ class Transport(channel.Transport, Protocol):
     problem: Exception | None
 
     @property
-    def pid(self) -> int:
-        """The leader's pid."""
+    def pid(self) -> int | None:
+        """The leader's pid; None for a remote server."""
 
     def kill(self) -> None:
         """End the process now."""
@@ -67,13 +67,72 @@ class Spawn(Protocol):
         """Start; raises ServerUnavailable."""
 
 
+class Listener(Protocol):
+    """Who takes what a remote server says: an incarnation."""
+
+    def on_message(self, line: bytes, origin: bytes) -> None:
+        """Take a message; `origin` is the id of the request over whose stream it came, empty for none."""
+
+    def on_failed(self, request_id: bytes, problem: McpdError) -> None:
+        """One request has failed; nothing else is wrong."""
+
+    def on_forgotten(self, request_id: bytes) -> None:
+        """The server does not know the session any more; it has not looked at this request."""
+
+    def on_over(self) -> None:
+        """The transport has ended."""
+
+
+class Credentials(Protocol):
+    """What a remote server is shown of who asks."""
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What must not be seen anywhere."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the headers of a request; a token that is about to expire is renewed first.
+
+        Raises:
+            AuthRequired: Somebody has to sign in.
+        """
+
+    async def renew(self, status: int, challenge: str, used: Mapping[str, str]) -> bool:
+        """Try to get other ones after a 401 or a 403; whoever asks meanwhile shares the outcome.
+
+        Args:
+            status: of the answer.
+            challenge: its WWW-Authenticate header.
+            used: what the request was sent with.
+
+        Returns:
+            Whether there are others now than those that were used.
+
+        Raises:
+            AuthRequired: Somebody has to sign in; it says what was asked for.
+        """
+
+
+class Connect(Protocol):
+    """Opens the transport to a remote server; nothing is sent yet."""
+
+    async def __call__(self, around: Surroundings, owner: Listener, launch: Launch, server: Server) -> Transport:
+        """Open; raises McpdError."""
+
+
+async def no_remotes(around: Surroundings, owner: Listener, launch: Launch, server: Server) -> Transport:
+    """Refuse: where only local servers can be started."""
+    await trio.lowlevel.checkpoint()
+    raise final(ServerUnavailable("remote servers cannot be reached from here"))
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What every slot shares.
 
     `nursery` is where the incarnations run; `launch` expands an entry into what to start, and raises
-    McpdError; `jitter` gives a random number between 0 and 1; `spawn` starts a transport; `crowd` lets
-    only so many be busy with it.
+    McpdError; `jitter` gives a random number between 0 and 1; `spawn` starts a transport, `connect` opens
+    one to a remote server; `crowd` lets only so many be busy with it.
     """
 
     mover: Mover
@@ -85,6 +144,7 @@ class Surroundings:
     eras: Memory
     spawn: Spawn
     crowd: Crowd
+    connect: Connect = no_remotes
     # Get the name of a server, the project of its copy, and a line of its stderr.
     followers: set[Callable[[str, str | None, str], None]] = field(default_factory=set)
     events: Events = field(default_factory=Events)

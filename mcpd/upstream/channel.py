@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import msgspec
-import trio
 from msgspec import Raw
 
 from mcpd.errors import McpdError, ServerProtocol, TooLarge
@@ -21,96 +20,14 @@ from mcpd.protocol.peer import Kind, Peer
 from mcpd.protocol.session import Session
 from mcpd.timers import Timers
 
+from .exchange import Exchange
+
 # A garbled line may be the cut-off twin of a good one that follows; after this it was the answer.
 GARBLED_SECONDS = 0.25
 # A server that asks and never reads gets no further answers queued.
 MAX_BACKLOG_BYTES = 1 << 20
 # Messages in one batch; more are no batch.
 MAX_BATCH = 1000
-
-
-class Exchange:
-    """One request to an upstream, until it is answered, has failed or was given up.
-
-    Subclasses say what is sent and take the one outcome: `on_result`, `on_error` or `on_failure`.
-
-    Attributes:
-        lasting: it may stay open as long as the incarnation that it was sent to, and belongs to that one
-            alone: it does not count as in flight, holds up no drain, and is never sent to another.
-    """
-
-    __slots__ = ("frame", "id")
-
-    lasting: ClassVar[bool] = False
-
-    def __init__(self) -> None:
-        self.id = b""
-        self.frame: bytes = b""
-
-    def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
-        """Return the quoted method and the `params`, as JSON, for this agreement."""
-        raise NotImplementedError
-
-    def on_result(self, result: Raw) -> None:
-        """Take the result."""
-        raise NotImplementedError
-
-    def on_error(self, error: Raw) -> None:
-        """Take the upstream's own error."""
-        raise NotImplementedError
-
-    def on_failure(self, problem: McpdError) -> None:
-        """Take an error of ours."""
-        raise NotImplementedError
-
-    def on_progress(self, params: Raw) -> None:
-        """Take a progress notification; most do not care."""
-
-
-class Awaited(Exchange):
-    """A request whose outcome a task waits for."""
-
-    __slots__ = ("_done", "_method", "_outcome", "_params", "_wake")
-
-    def __init__(self, method: str, params: Callable[[Session], bytes], wake: Callable[[], None]) -> None:
-        super().__init__()
-        self._wake = wake
-        self._method, self._params = msgspec.json.encode(method), params
-        self._done = trio.Event()
-        self._outcome: Raw | jsonrpc.ErrorView | McpdError | None = None
-
-    def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
-        """Return what the constructor was given."""
-        return self._method, self._params(session)
-
-    def on_result(self, result: Raw) -> None:
-        """Wake the waiter."""
-        self._settle(result)
-
-    def on_error(self, error: Raw) -> None:
-        """Wake the waiter."""
-        self._settle(jsonrpc.read_error(error))
-
-    def on_failure(self, problem: McpdError) -> None:
-        """Wake the waiter."""
-        self._settle(problem)
-
-    def _settle(self, outcome: Raw | jsonrpc.ErrorView | McpdError) -> None:
-        if self._outcome is None:
-            self._outcome = outcome
-            self._done.set()
-            self._wake()
-
-    async def outcome(self) -> Raw | jsonrpc.ErrorView:
-        """Wait for the result or the upstream's error.
-
-        Raises:
-            McpdError: It failed on our side.
-        """
-        await self._done.wait()
-        if isinstance(self._outcome, McpdError):
-            raise self._outcome
-        return self._outcome  # type: ignore[return-value]  # set, or the event was not
 
 
 class Transport(Protocol):
@@ -139,6 +56,8 @@ class Channel:
         on_request: gets what a server asks, other than `ping`.
         on_late: gets the id of a request that was given up and is answered all the same.
         on_idle: called whenever an answer leaves nothing in flight; set while draining.
+        origin: the id of the request over whose stream the message came that is being handled; empty if
+            the transport has one stream for all.
     """
 
     def __init__(self, timers: Timers, on_notification: Callable[[Message], None], message_bytes: int) -> None:
@@ -150,6 +69,7 @@ class Channel:
         self.on_late: Callable[[bytes], None] = lambda request_id: None
         self.on_request: Callable[[Message], None] = lambda message: self.refuse_unknown(message)
         self.on_idle: Callable[[], None] | None = None
+        self.origin = b""
 
     def attach(self, transport: Transport) -> None:
         """Use a transport; what was pending on an earlier one is forgotten."""
@@ -223,6 +143,22 @@ class Channel:
         for one in unsent:
             del self._peer.pending[one.id]
         return unsent
+
+    @property
+    def asker(self) -> Exchange | None:
+        """The request over whose stream the message came that is being handled."""
+        return self._peer.pending.get(self.origin) if self.origin else None
+
+    def take(self, request_id: bytes) -> Exchange | None:
+        """Remove and return one request, if it is pending; it is not answered here any more."""
+        return self._peer.abandon(request_id)
+
+    def fail(self, request_id: bytes, problem: McpdError) -> None:
+        """Fail one request, if it is pending."""
+        if (exchange := self.take(request_id)) is not None:
+            exchange.on_failure(problem)
+            if self.on_idle is not None and not self.in_flight:
+                self.on_idle()
 
     def take_all(self) -> list[Exchange]:
         """Remove and return what is pending."""

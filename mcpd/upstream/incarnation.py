@@ -10,15 +10,17 @@ import trio
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
-from mcpd.config.redact import Redactor, last
-from mcpd.errors import McpdError, ServerLost, ServerProtocol, ServerUnavailable, ShuttingDown, Stopping, final
+from mcpd.config.redact import Redactor
+from mcpd.errors import McpdError, ServerLost, ServerUnavailable, final
 from mcpd.protocol import negotiate
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.negotiate import Ask, Ended, Outcome, Respawn, Silence, Tell
 from mcpd.protocol.session import Session
 
 from .around import Surroundings, Transport
-from .channel import Channel, Exchange
+from .channel import Channel
+from .exchange import Exchange
+from .failures import start_failed, stopped, with_outcome
 from .owner import Owner
 from .process import KILL_SECONDS
 from .question import NOBODY, Question
@@ -26,9 +28,6 @@ from .stdio import EXIT_SECONDS, Ring
 
 # The slowest of the servers that are silent on the probe still get their `initialize` in time.
 PROBE_SECONDS = 10.0
-# Of stderr, in the error of a failed start.
-TAIL_LINES = 6
-TAIL_CHARACTERS = 1000
 
 
 class Incarnation:
@@ -163,9 +162,7 @@ class Incarnation:
         try:
             await self._spawn()
         except ServerUnavailable as problem:
-            failed = self._start_failed(problem.message)
-            failed.final = problem.final
-            raise failed from None
+            raise self._start_failed(problem.message, problem) from None
         patience = min(PROBE_SECONDS, self.server.timeout.start_seconds / 2)
         script = negotiate.negotiate(self.server.protocol, known_era, patience, self.offered)
         asked: list[Question] = []
@@ -182,11 +179,13 @@ class Incarnation:
                 refused = problem
                 break
             outcome = await self._take(step, asked)
+            if (failed := next((one.problem for one in asked if one.problem is not None), None)) is not None:
+                raise self._start_failed(failed.message, failed)
         else:
             return None
         if isinstance(outcome, Ended):
             raise self._start_failed(await self._how_it_ended())
-        raise final(self._start_failed(refused.message, kind=type(refused)))
+        raise self._start_failed(refused.message, final(refused))
 
     async def _take(self, step: negotiate.Step, asked: list[Question]) -> Outcome:
         """Do one step of the script."""
@@ -225,32 +224,20 @@ class Incarnation:
         if launch is None:
             raise final(ServerUnavailable("it was not said what to start"))
         around, limit = self._around, server.limits.message_bytes
-        self._transport = await around.spawn(
-            self._mover, around.timers, self, self.ring, launch, limit, server.framing
-        )
+        if launch.url is not None:
+            self._transport = await around.connect(around, self, launch, server)
+        else:
+            self._transport = await around.spawn(
+                self._mover, around.timers, self, self.ring, launch, limit, server.framing
+            )
         self.channel.attach(self._transport)
 
     async def _how_it_ended(self) -> str:
         status = await self._transport.end(0, self.server.stop.term_seconds) if self._transport else None
         return f"it ended before it was ready ({status or 'it closed its output'})"
 
-    def _start_failed(self, why: str, kind: type[McpdError] = ServerUnavailable) -> McpdError:
-        """Build the error of a failed start, the only one that shows stderr."""
-        # Of half a secret nobody would know what it is: first redacted, then cut.
-        whole = self.redact.text("\n".join(line for _, line in self.ring.lines()))
-        tail = last("\n".join(whole.split("\n")[-TAIL_LINES:]), TAIL_CHARACTERS)
-        name = self.server.name
-        if kind is ServerProtocol:  # of a class of its own only when it answers a call
-            kind = ServerUnavailable
-        problem = kind(
-            self.redact.text(f"server '{name}' could not be started: {why}"),
-            server=name,
-            hint=f"mcpd logs {name}",
-            may_have_run=False,
-        )
-        if tail:
-            problem.details["stderr"] = tail
-        return problem
+    def _start_failed(self, why: str, cause: McpdError | None = None) -> McpdError:
+        return start_failed(self.server, why, cause, self.ring, self.redact)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -278,7 +265,7 @@ class Incarnation:
                 self._fail_rest(self._stopped)
                 return
         problem = await self._lost()
-        self._fail_rest(lambda began: _with_outcome(problem, began))
+        self._fail_rest(lambda began: with_outcome(problem, began))
         if not self.stopping:
             raise problem
 
@@ -286,20 +273,20 @@ class Incarnation:
     def _over(self) -> bool:
         return self._transport is None or self._transport.over
 
-    async def _lost(self) -> ServerLost:
+    async def _lost(self) -> McpdError:
         """Say why it ended; its process has a moment to be seen leaving."""
         why = "it closed its output"
         if self._transport is not None:
             if await self._transport.exits_within(EXIT_SECONDS):
                 why = await self._transport.end(0, 0) or why
+            if isinstance(self._transport.problem, McpdError):
+                return self._transport.problem
             if self._transport.problem is not None:
                 why = f"mcpd failed to read its output: {self._transport.problem!r}"
         return ServerLost(f"server '{self.server.name}' ended ({why})", server=self.server.name)
 
     def _stopped(self, began: bool) -> McpdError:
-        name = self.server.name
-        kind = ShuttingDown if self._shutting_down else Stopping
-        return kind(f"server '{name}' was stopped during the call", server=name, may_have_run=began)
+        return stopped(self.server.name, began, shutting_down=self._shutting_down)
 
     def _fail_rest(self, problem: Callable[[bool], McpdError]) -> None:
         """Fail every pending request, saying of each whether its write had begun."""
@@ -329,6 +316,23 @@ class Incarnation:
         if not self.channel.on_overlong(head) and head[:1] == b"{":
             self.kill()
 
+    def on_message(self, line: bytes, origin: bytes) -> None:
+        """Take a message that came over the stream of one request."""
+        self.channel.origin = origin
+        try:
+            self.channel.on_line(line)
+        finally:
+            self.channel.origin = b""
+
+    def on_failed(self, request_id: bytes, problem: McpdError) -> None:
+        """Fail one request; it concerns no other."""
+        self.channel.fail(request_id, problem)
+
+    def on_forgotten(self, request_id: bytes) -> None:
+        """Hand one request back that the server did not look at: it does not know the session any more."""
+        exchange = self.channel.take(request_id)
+        self._owner.on_forgotten(self, [] if exchange is None or exchange.lasting else [exchange])
+
     def on_over(self) -> None:
         """Take no more requests, and let `run` see that the transport has ended."""
         self._close_intake()
@@ -342,7 +346,3 @@ class Incarnation:
 
     def _on_notification(self, message: Message) -> None:
         self._owner.on_notification(self, message)
-
-
-def _with_outcome(problem: ServerLost, began: bool) -> ServerLost:
-    return ServerLost(problem.message, server=problem.server, may_have_run=began)

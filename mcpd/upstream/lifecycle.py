@@ -1,7 +1,7 @@
 """The states of an upstream and how it moves between them; pure.
 
 `stopped` and `failed` start again when somebody asks; `backoff` ends in a new start if somebody waits
-for it, else in rest. `disabled` and `misconfigured` are set by the configuration and never left.
+for it, else in rest. `needs_auth` ends when somebody has signed in. `disabled` and `misconfigured` are set by the configuration and never left.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ class State(Enum):
     STOPPING = "stopping"
     BACKOFF = "backoff"
     FAILED = "failed"
+    NEEDS_AUTH = "needs_auth"
     DISABLED = "disabled"
     MISCONFIGURED = "misconfigured"
 
@@ -34,16 +35,20 @@ class Event(Enum):
     RETIRE = "retire"
     REST = "rest"
     GIVE_UP = "give_up"
+    WANTS_AUTH = "wants_auth"
 
 
 S, E = State, Event
 TRANSITIONS: dict[State, dict[Event, State]] = {
     S.STOPPED: {E.START: S.STARTING, E.STOP: S.STOPPED},
-    S.STARTING: {E.NEGOTIATED: S.READY, E.LOST: S.BACKOFF, E.GIVE_UP: S.FAILED, E.STOP: S.STOPPING},
-    S.READY: {E.LOST: S.BACKOFF, E.GIVE_UP: S.FAILED, E.STOP: S.STOPPING, E.RETIRE: S.STOPPED},
+    S.STARTING: {E.NEGOTIATED: S.READY, E.LOST: S.BACKOFF, E.GIVE_UP: S.FAILED, E.STOP: S.STOPPING,
+                 E.WANTS_AUTH: S.NEEDS_AUTH},
+    S.READY: {E.LOST: S.BACKOFF, E.GIVE_UP: S.FAILED, E.STOP: S.STOPPING, E.RETIRE: S.STOPPED,
+              E.WANTS_AUTH: S.NEEDS_AUTH},
     S.STOPPING: {E.EXITED: S.STOPPED, E.LOST: S.STOPPING, E.STOP: S.STOPPING},
     S.BACKOFF: {E.RETRY: S.STARTING, E.REST: S.STOPPED, E.GIVE_UP: S.FAILED, E.STOP: S.STOPPED},
     S.FAILED: {E.START: S.STARTING, E.STOP: S.STOPPED},
+    S.NEEDS_AUTH: {E.START: S.STARTING, E.STOP: S.STOPPED},
     S.DISABLED: {},
     S.MISCONFIGURED: {},
 }

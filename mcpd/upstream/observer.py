@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 
-from .channel import Exchange
+from .exchange import Exchange
 from .incarnation import Incarnation
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from mcpd.errors import McpdError
 from mcpd.protocol.jsonrpc import Message
 
-from .channel import Exchange
+from .exchange import Exchange
 
 if TYPE_CHECKING:
     from .incarnation import Incarnation
@@ -31,6 +31,9 @@ class Owner(Protocol):
 
     def on_unsent(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
         """It takes no more requests; these were never written, and may go elsewhere."""
+
+    def on_forgotten(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
+        """The server has forgotten the session: these were not looked at, and a new session has to be begun."""
 
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
         """The server notified something."""

@@ -17,7 +17,7 @@ from mcpd.protocol.session import Session
 from mcpd.timers import Timers
 
 from .around import Surroundings
-from .channel import Exchange
+from .exchange import Exchange
 from .incarnation import Incarnation
 
 PROBE_SECONDS = 5.0

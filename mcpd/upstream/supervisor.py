@@ -7,59 +7,45 @@ refuses, is left alone for a while with the reason at hand.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 import trio
 
 from mcpd.config.model import Server
-from mcpd.errors import McpdError, ServerLost, Stopping, again_later
+from mcpd.errors import AuthRequired, McpdError, ServerLost, Stopping, again_later
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 
 from . import lifecycle
 from .around import Surroundings
-from .channel import Exchange
 from .eras import remember
-from .idle import Idle
+from .exchange import Exchange
 from .incarnation import Incarnation
 from .lifecycle import Event, State
-from .observer import Observer
+from .machine import Machine
 from .probe import suspect
-from .retry import Retry, is_near
+from .retry import is_near
 from .running import live
 from .waiting import Waiting, fail_all
 
 
-class Slot:
+class Slot(Machine):
     """One upstream's place.
 
     Attributes:
-        state: moved by `_fire` only.
-        problem: why it is not ready, if it should be.
-        events: where what happens is told.
-        idle: notes when it is used.
+        incarnations: how many there have been.
+        current: the one that takes requests, or is about to.
         latest: the newest incarnation, also when it has ended: its stderr is still of interest.
-        outcomes: of all calls: done, failed, not_sent, unknown.
-        observer: learns what becomes of it.
     """
 
     def __init__(self, server: Server, around: Surroundings, project: str | None = None) -> None:
-        self.server, self.project, self._around, self.events = server, project, around, around.events
-        self.observer = Observer()
-        self.state = State.STOPPED
-        self.problem: McpdError | None = None
-        self.since = trio.current_time()
-        self.idle = Idle(around, server.timeout.idle_seconds, self._is_busy, self._rest)
+        super().__init__(server, around, project)
         self.incarnations = 0
         self.current: Incarnation | None = None
         self.latest: Incarnation | None = None
-        self.outcomes, self.dropped = Counter[str](), Counter[str]()
         self._waiting = Waiting()
         self._alive: set[Incarnation] = set()
-        self._retry = Retry(around.timers, around.jitter)
         self._ready_at = 0.0
-        self._changed = trio.Event()
         self._closed: McpdError | None = None
 
     # -- requests --------------------------------------------------------------------------------
@@ -125,8 +111,8 @@ class Slot:
 
     def _why_not(self) -> McpdError | None:
         """Return why a request cannot even wait, or None."""
-        if self._closed is not None:
-            return self._closed
+        if self._closed is not None or self.state is State.NEEDS_AUTH:
+            return self._closed or self.problem
         left = self.retry_after_seconds
         if left is None or is_near(left, failed=self.state is State.FAILED):
             return None
@@ -144,7 +130,7 @@ class Slot:
             raise self._stopping()
         if self._closed is not None:
             raise self._closed
-        if self.state in (State.FAILED, State.BACKOFF):
+        if self.state in (State.FAILED, State.BACKOFF, State.NEEDS_AUTH):
             self._retry.forgive()
             self._fire(Event.STOP)
         self._start_if_idle()
@@ -280,6 +266,16 @@ class Slot:
         elif self._waiting:
             self._start_if_idle()
 
+    def on_forgotten(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
+        """Begin a new session for what the server did not look at; who is being answered still is."""
+        incarnation.suspend()
+        if incarnation is not self.current and self.current is not None and self.current.open and self.current.session:
+            for exchange in unsent:
+                self.current.channel.request(exchange, self.current.session)
+            return
+        self.retire(incarnation)
+        self.on_unsent(incarnation, unsent)
+
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
         """Hand on what an incarnation notifies."""
         self.observer.on_notification(incarnation, message)
@@ -305,6 +301,10 @@ class Slot:
         self.problem = problem
         if one.session is None:
             self._waiting.fail(problem)
+        if isinstance(problem, AuthRequired):
+            self._fire(Event.WANTS_AUTH)
+            self._waiting.fail(problem)
+            return
         if not problem.final and self._retry.may_follow(trio.current_time() - self._ready_at if one.session else None):
             self._fire(Event.LOST)
             self._retry.back_off(self._on_retry)
@@ -327,23 +327,3 @@ class Slot:
         if self.state is State.READY and self.current is not None:
             self._fire(Event.STOP)
             self.current.stop()
-
-    # -- the one mover ---------------------------------------------------------------------------
-
-    def _fire(self, event: Event) -> None:
-        """Move the state; wake whoever waits for a change."""
-        self.state = lifecycle.after(self.state, event)
-        self.since = trio.current_time()
-        self.idle.rest()
-        self._retry.rest()
-        self.observer.on_state()
-        self._signal()
-
-    def wake(self) -> None:
-        """Let a task run that was woken in a batch."""
-        self._around.mover.leave = True
-
-    def _signal(self) -> None:
-        self.wake()
-        self._changed.set()
-        self._changed = trio.Event()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from mcpd.errors import McpdError
 
-from .channel import Exchange
+from .exchange import Exchange
 
 
 class Waiting:

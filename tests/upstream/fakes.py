@@ -22,8 +22,8 @@ from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
-from mcpd.upstream.channel import Exchange
 from mcpd.upstream.crowd import Crowd
+from mcpd.upstream.exchange import Exchange
 from mcpd.upstream.incarnation import Incarnation
 from mcpd.upstream.observer import Observer
 from mcpd.upstream.stdio import Owner, Ring

@@ -13,7 +13,8 @@ from mcpd.errors import ServerProtocol, TooLarge
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 from mcpd.timers import Timers
-from mcpd.upstream.channel import GARBLED_SECONDS, MAX_BACKLOG_BYTES, Awaited, Channel
+from mcpd.upstream.channel import GARBLED_SECONDS, MAX_BACKLOG_BYTES, Channel
+from mcpd.upstream.exchange import Awaited
 from tests.upstream.fakes import Request, Wire
 
 SESSION = Session("2025-11-25", "legacy")

@@ -27,6 +27,10 @@ WAYS = {
     ("backoff", "rest"): "stopped",
     ("backoff", "give_up"): "failed",
     ("backoff", "stop"): "stopped",
+    ("starting", "wants_auth"): "needs_auth",
+    ("ready", "wants_auth"): "needs_auth",
+    ("needs_auth", "start"): "starting",
+    ("needs_auth", "stop"): "stopped",
     ("failed", "start"): "starting",
     ("failed", "stop"): "stopped",
 }

@@ -343,11 +343,15 @@ async def test_a_server_whose_name_nobody_knows_has_not_got_it_either(opens: Ope
     assert problem.message.startswith("server 'far': no connection: ")
 
 
-async def test_a_server_that_does_not_speak_tls_has_not_got_it_either(opens: Opens, web: Web) -> None:
+async def test_a_server_that_does_not_speak_tls_has_not_got_it_either(
+    opens: Opens, web: Web, autojump_clock: MockClock
+) -> None:
     far = await opens(url=web.url.replace("http:", "https:"))
     far.ask()
 
-    assert isinstance(await far.problem(), ConnectFailed)
+    problem = await far.problem()
+    assert isinstance(problem, ConnectFailed)
+    assert problem.message == "server 'far': no connection within 10 s"
 
 
 @pytest.mark.parametrize("header", [{"X-A": "a\r\nX-B: c"}, {"X-A": "a\0"}, {"X A": "b"}, {"X-\u00c4": "b"}])

@@ -18,7 +18,6 @@ from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
 from mcpd.upstream.crowd import Crowd
 from mcpd.upstream.http import HttpTransport, open_http
-
 from tests.upstream.fakes import Memory, Notes
 
 # What takes this long in virtual time will not happen; and this long in real time.
@@ -280,15 +279,19 @@ class Far:
         self.frame = self.transport.send(jsonrpc.request(request_id, name, json.dumps(params or {"name": "t"}).encode()))
         return request_id
 
+    async def asked(self, method: str = "tools/call", params: object = None) -> tuple[str, bytes, Any]:
+        """Send a request; return the next thing that is heard."""
+        count = len(self.ears.heard)
+        self.ask(method, params)
+        return (await self.ears.until(count + 1))[count]
+
     def tell(self, method: str, params: object = None) -> bytes:
         """Send a notification."""
         return self.transport.send(jsonrpc.notification(method, None if params is None else json.dumps(params).encode()))
 
     async def begin(self, revision: str = "2025-11-25") -> None:
         """Agree on a legacy session."""
-        before = len(self.ears.heard)
-        self.ask("initialize", {"protocolVersion": revision})
-        await self.ears.until(before + 1)
+        await self.asked("initialize", {"protocolVersion": revision})
         self.tell("notifications/initialized")
         await self.web.until("notifications/initialized")
 

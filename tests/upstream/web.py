@@ -177,6 +177,7 @@ class Web:
     async def until(self, method: str, count: int = 1) -> Request:
         """Wait for the so-manieth request of a method."""
         with trio.fail_after(patience()):
+            await trio.lowlevel.checkpoint()
             while len(self.got(method)) < count:
                 await self._change.wait()
         return self.got(method)[count - 1]
@@ -214,6 +215,7 @@ class Ears:
     async def until(self, count: int) -> list[tuple[str, bytes, Any]]:
         """Wait until so many things were heard; return them all."""
         with trio.fail_after(patience()):
+            await trio.lowlevel.checkpoint()
             while len(self.heard) < count:
                 await self._change.wait()
         return self.heard

@@ -90,6 +90,9 @@ class Session:
             return True
         if message.kind == lines.BATCH:
             ids = [item.id for item in message.items if item.kind == lines.REQUEST and item.id is not None]
+            for item in message.items:
+                if item.kind == lines.ANSWER:
+                    self._questions.pop(lines.key_of(item.id), None)
             if ids or is_reachable:
                 self._put(Entry(line, ids=ids))
             return bool(ids)
@@ -167,7 +170,12 @@ class Session:
         self._sent_of_first = 0
         self.resumed = True
         # The rest was about things that have gone with that daemon.
-        self._replace_queue([*again, *(entry for entry in self.queue if entry.ids and not entry.is_own)])
+        kept = [*again, *(entry for entry in self.queue if entry.ids and not entry.is_own)]
+        handshakes = [place for place, entry in enumerate(kept) if entry.method == "initialize"]
+        if handshakes and self._is_initialized:
+            # The host said so without waiting for the answer, and will not say it again.
+            kept.insert(handshakes[-1] + 1, Entry(lines.notification_line(INITIALIZED), method=INITIALIZED))
+        self._replace_queue(kept)
         return told
 
     def fail(self, failure: Failure) -> list[bytes]:

@@ -12,7 +12,7 @@ from mcpd_client.hosts import jsonc, toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 MASK = "*****"
@@ -24,6 +24,8 @@ SECRET_VALUE = re.compile(
     r"://[^/\s]*@|[?&][^=]*(?:key|token|sig|secret)[^=]*=|\bBearer\s|"
     r"\b(?:sk-|gh[opsu]_|github_pat_|glpat-|xox[abps]-|AIza|AKIA|ey[A-Za-z0-9_-]{20,}\.)"
 )
+# `TOKEN=x`, `X-Api-Key: x`
+SECRET_ASSIGNED = re.compile(rf"(?:{SECRET_NAME.pattern})[^=:]*[=:]", re.IGNORECASE)
 SECRET_OPTION = re.compile(rf"-.*(?:{SECRET_NAME.pattern})", re.IGNORECASE)
 
 
@@ -48,11 +50,20 @@ def _json_secrets(text: str) -> Iterator[tuple[int, int]]:
         if _is_secret(path, value) or SECRET_OPTION.fullmatch(before):
             yield start, end
         before = value
+    yield from _secret_comments(text, jsonc.comments(text))
 
 
 def _toml_secrets(text: str) -> Iterator[tuple[int, int]]:
     for start, end, path, value in toml.values(text):
         if any(_is_secret((*path, *keys), each) for keys, each in _leaves(value)) or _has_secret_option(value):
+            yield start, end
+    yield from _secret_comments(text, toml.comments(text))
+
+
+def _secret_comments(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield where comments stand that look as if a secret was in them, as of an entry that is switched off."""
+    for start, end in spans:
+        if _is_secret((), text[start:end]):
             yield start, end
 
 
@@ -72,7 +83,7 @@ def _has_secret_option(value: Any) -> bool:
 def _is_secret(path: tuple[str, ...], value: str) -> bool:
     if any(key.lower() in SECRET_TABLES for key in path) or (path and SECRET_NAME.search(path[-1])):
         return True
-    return bool(SECRET_VALUE.search(value) or ("=" in value and SECRET_NAME.search(value.partition("=")[0])))
+    return bool(SECRET_VALUE.search(value) or SECRET_ASSIGNED.search(value))
 
 
 def _shortened(line: str) -> str:

@@ -113,7 +113,95 @@ class Hearing:
                 if capability in self._offered:
                     self._face.connection.hear(method, b"{}")
 
-    async def subscribed(place: Place) -> None:
+    def subscribing(self, uri: str) -> Callable[[], Awaitable[object]]:
+        """Return what lets the client hear of a resource, unless it wants no more before that is agreed on.
+
+        That raises McpdError if the server offers no subscriptions, has refused, or cannot be had.
+        """
+        one = _Subscribing(uri)
+        self._under_way.add(one)
+
+        async def work() -> object:
+            with one.scope:
+                route = await self._want(uri)
+                if one.scope.cancel_called:  # just when the server had agreed
+                    self._want_no_more([route])
+                    return {}
+                before, self._subscribed[uri] = self._subscribed.get(uri), route
+                if before is not None:
+                    self._want_no_more([before])
+                if self._resumed:
+                    self._face.connection.hear(UPDATED, msgspec.json.encode({"uri": uri}))
+            return {}
+
+        return work
+
+    def unsubscribe(self, uri: str) -> None:
+        """Let it hear of it no more, whatever has become of its wish so far."""
+        for one in self._under_way:
+            if one.uri == uri:
+                self._give_up(one)
+        if (route := self._subscribed.pop(uri, None)) is not None:
+            self._want_no_more([route])
+
+    def _give_up(self, one: _Subscribing) -> None:
+        self._face.connection.wake()
+        one.scope.cancel()
+
+    # -- a modern client -------------------------------------------------------------------------
+
+    async def listen(self, request_id: bytes, wanted: Filter, capabilities: Iterable[str]) -> None:
+        """Acknowledge a listen and stay with it until it is cancelled.
+
+        Raises:
+            BadRequest: It wants too much.
+        """
+        uris = _uris(wanted.resourceSubscriptions)
+        if len(uris) > MAX_URIS:
+            raise BadRequest(f"resourceSubscriptions has {len(uris)} resources, and must not have more than {MAX_URIS}")
+        listen, offered = Listen(), set(capabilities)
+        for name, capability in LISTS.items():
+            if bytes(getattr(wanted, name)) == b"true" and capability in offered:
+                listen.lists.add(capability)
+        try:
+            for uri in uris:
+                try:
+                    listen.uris[uri] = await self._want(uri)
+                except McpdError:
+                    continue  # the client sees that it is not among what is acknowledged
+            self._acknowledge(request_id, listen, wanted)
+            await trio.sleep_forever()
+        finally:
+            if self._listens.get(request_id) is listen:  # its id may be that of another one by now
+                del self._listens[request_id]
+            self._want_no_more(listen.uris.values())
+
+    def _acknowledge(self, request_id: bytes, listen: Listen, wanted: Filter) -> None:
+        honoured: dict[str, object] = {name: True for name, capability in LISTS.items() if capability in listen.lists}
+        if wanted.resourceSubscriptions:
+            honoured["resourceSubscriptions"] = sorted(listen.uris)
+        self._tell(request_id, ACKNOWLEDGED, {"notifications": honoured})
+        self._listens[request_id] = listen
+        if self._resumed:
+            for capability in listen.lists:
+                self._tell(request_id, f"notifications/{capability}/list_changed", {})
+            for uri in listen.uris:
+                self._tell(request_id, UPDATED, {"uri": uri})
+
+    def _tell(self, listen_id: bytes, method: str, members: dict[str, object]) -> None:
+        """Send what belongs to one listen; tasks call this, too."""
+        body = msgspec.json.encode({**members, "_meta": {SUBSCRIPTION_ID: Raw(listen_id)}})
+        self._face.batch(lambda: self._face.connection.hear(method, body))
+
+    # -- agreeing with servers -------------------------------------------------------------------
+
+    async def _want(self, uri: str) -> Route:
+        face, connection = self._face, self._face.connection
+        route = face.source.find("resources", uri, connection) or await face.source.look("resources", uri, connection)
+        if not isinstance(route, Route):
+            raise BadRequest("changes of this resource are not told")
+
+        async def subscribed(place: Place) -> None:
             await place.interests.subscribed(connection, route.name)
 
         self._claims[route] += 1

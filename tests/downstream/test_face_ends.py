@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 import trio
 from msgspec import Raw
 from trio.testing import MockClock
@@ -162,9 +161,11 @@ async def test_arguments_that_are_nested_as_deep_as_can_be_read_tell_requests_ap
         face = host.connection.face
         assert face is not None
         found = list[bytes]()
-        with pytest.raises(BadRequest):  # where even the request cannot be read any more
-            for depth in range(500, 1000):
+        for depth in range(500, 1000):
+            try:
                 found.append(digest(face, depth))
+            except BadRequest:
+                break  # here even the request cannot be read any more
         assert len({*found}) == len(found) > 100
 
 

@@ -93,7 +93,8 @@ class Broker:
             McpdError: There is none, it could not be started, or the work has failed.
         """
         while True:
-            await trio.lowlevel.checkpoint_if_cancelled()  # who has left meanwhile must not be noted anywhere
+            # Who has left meanwhile must not be noted anywhere, nor get a copy: not at first, and not after a wait.
+            await trio.lowlevel.checkpoint_if_cancelled()
             place = self.resolve(name, guest.seeker)
             place.meet(guest)
             try:
@@ -101,11 +102,14 @@ class Broker:
                     await place.slot.ready()
                     continue
                 done = await work(place)
-                if self.resolve(name, guest.seeker) is place:
-                    return done
             except McpdError:
+                await trio.lowlevel.checkpoint_if_cancelled()
                 if self.resolve(name, guest.seeker) is place:
                     raise
+            else:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                if self.resolve(name, guest.seeker) is place:
+                    return done
 
     async def ready(self, name: str, guest: Guest) -> Place:
         """Return the copy that is a client's when it is ready; raises as `at`."""

@@ -81,6 +81,7 @@ class Gathering:
                 answers[name] = await self._broker.at(name, guest, lambda place: place.catalog.listing(kind))
             except McpdError as problem:
                 problems[name] = problem
+                await trio.lowlevel.checkpoint()  # near names were looked for, and others have calls going
 
         slow = []
         for name in self.asked:

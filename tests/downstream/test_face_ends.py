@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 import trio
 from msgspec import Raw
 from trio.testing import MockClock
@@ -240,3 +241,18 @@ async def test_an_unsubscribe_and_a_subscribe_that_follows_at_once_are_done_in_t
             assert [await host.result(f"{kind}{number}") for kind in "us"] == [{}, {}]
             updates(hall.servers[0], "x:y")
             await host.note(UPDATED)
+
+
+@pytest.mark.parametrize("reaction", [{}, -32000])
+async def test_who_leaves_in_the_moment_in_which_its_server_answers_does_not_get_another_one(
+    nursery: trio.Nursery, autojump_clock: MockClock, reaction: Any
+) -> None:
+    asked: list[dict[str, Any]] = []
+    waits: Script = {**TELLING, "resources/subscribe": lambda server, message: asked.append(message)}
+    hall = Hall(nursery, {"one": waits}, scope="client")
+    with hosts(hall) as (host,):
+        host.modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["x:y"]}})
+        await trio.sleep(1)
+        hall.servers[-1].react(asked[0], reaction)
+    await trio.sleep(60)
+    assert not hall.broker.upstreams["one"].places

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import trio
 
+from mcpd.config.age import is_outdated
 from mcpd.config.diff import diff
 from mcpd.config.model import NO_REMOTES, Config, Problem, Server
 from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping, UnknownServer
@@ -132,6 +133,8 @@ class Broker:
         hint = f"did you mean {', '.join(near)}?" if near else "mcpd ls"
         if not config.servers and not config.wrong:
             hint = f"write a [servers.NAME] into {config.path}"
+        if is_outdated(config):
+            hint = "the configuration has changed since it was read: mcpd reload"
         return UnknownServer(f"there is no server '{name[:200]}'", server=name[:200], hint=hint, near=near)
 
     # -- calling ---------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ class Gathering:
             else:
                 slow.append(name)
         await self._wait(slow, ask, guest)
+        await trio.lowlevel.checkpoint_if_cancelled()  # for who has left meanwhile nothing goes on
         late = [name for name in slow if name not in answers and name not in problems]
         for name in late:
             self._go_on(kind, name, guest)

@@ -29,11 +29,12 @@ class Sources:
             from .own import Own
 
             return Own(self._broker, self._tail, self._steering)
-        if hello.server is not None:
+        if hello.server is not None and hello.mode == "direct":
             return Direct(self._broker, self._lists, hello.server)
         from .aggregate import Aggregate
 
-        aggregate = Aggregate(self._broker, hello.servers, hello.separator, hello.names)
+        servers = hello.servers if hello.server is None else [hello.server]
+        aggregate = Aggregate(self._broker, servers, hello.separator, hello.names)
         if hello.mode == "direct":
             return aggregate
         from .facade import Facade

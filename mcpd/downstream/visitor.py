@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from mcpd.broker.scopes import Seeker
 from mcpd.errors import BadRequest
+from mcpd.protocol.budgets import MIN_BYTES
 
 from . import projects
 
@@ -22,7 +23,7 @@ class Hello(msgspec.Struct):
 
     The rest is about the face, which is what the methods of MCP show over this connection: one `server` as it
     is, or several `servers` as one (all, if none are named), in a `mode` and with `names` of a style.
-    `first_question` is the number of the first request to this client; `resumed` says that it goes on from
+    Descriptors keep to a budget (see `Budget`) where there is one. `first_question` is the number of the first request to this client; `resumed` says that it goes on from
     an earlier daemon and does not know what has happened in between.
     """
 
@@ -36,6 +37,8 @@ class Hello(msgspec.Struct):
     mode: Literal["direct", "search", "auto"] = "direct"
     separator: str = "-"
     names: Literal["short", "mcp"] = "short"
+    description_bytes: int | None = None
+    schema_bytes: int | None = None
     first_question: int = 1
     resumed: bool = False
 
@@ -76,8 +79,10 @@ class Visitor:
             raise BadRequest("mcpd/hello: project must be an absolute folder")
         if hello.scope not in (None, "client"):
             raise BadRequest("mcpd/hello: scope can only be narrowed, to client")
-        if not re.fullmatch(r"[-_]{1,4}", hello.separator):
-            raise BadRequest("mcpd/hello: separator is one to four of - and _")
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,8}", hello.separator):
+            raise BadRequest("mcpd/hello: separator is one to eight letters, digits, - and _")
+        if any(limit is not None and limit < MIN_BYTES for limit in (hello.description_bytes, hello.schema_bytes)):
+            raise BadRequest(f"mcpd/hello: descriptions and schemas cannot be shorter than {MIN_BYTES} bytes")
         before = self.seeker if is_bound else self.known
         self.hello, self.known = hello, None
         return before is not None and not before.is_at(self.seeker)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.client.bridging import INITIALIZE, Face, Host, notification, request
 from tests.client.scripted import Peer
+from tests.client.terminal import CTRL_D, Terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,8 @@ def test_the_hello_says_who_is_there_and_what_is_to_be_shown(
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", "/src/é")
     monkeypatch.setenv("CODEX_THREAD_ID", "t1")
     monkeypatch.setenv("CODEX_API_KEY", "hidden")
-    with Face(socket_path) as daemon, Host("--mode=search", "--project", "sub", "--separator", "__", cwd=home) as host:
+    given = ("--mode=search", "--project", "sub", "--separator", "__", "--description-bytes", "200")
+    with Face(socket_path) as daemon, Host(*given, cwd=home) as host:
         params = daemon.next()["params"]
 
         told = params["client"]["host"]
@@ -47,6 +49,7 @@ def test_the_hello_says_who_is_there_and_what_is_to_be_shown(
         assert "hidden" not in json.dumps(params)
         assert {name: params[name] for name in params if name != "client"} == {
             "version": 1, "first_question": 1, "resumed": False, "mode": "search", "project": f"{home}/sub", "separator": "__",
+            "description_bytes": 200,
         }  # fmt: skip
 
 
@@ -290,3 +293,10 @@ def test_the_help_has_examples_for_hosts(home: Path) -> None:
 
     assert "claude mcp add github -- mcpd bridge github" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
+
+
+def test_who_starts_it_by_hand_is_told_what_it_waits_for(socket_path: str) -> None:
+    with Face(socket_path), Terminal("bridge", "github") as terminal:
+        terminal.read_until("mcpd bridge --help")
+        terminal.type(CTRL_D)
+        assert terminal.finish() == 0

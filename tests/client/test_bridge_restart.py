@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -251,10 +252,11 @@ def test_a_daemon_that_cannot_be_started_is_explained_by_what_it_says(
 
 @pytest.fixture
 def start_lock(socket_path: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The lock that every start of a daemon waits for, held."""
+    """The lock that every start of a daemon waits for, held; whoever has waited finds that a start has failed."""
     monkeypatch.delenv("MCPD_NO_AUTOSTART")
     fd = os.open(f"{os.path.dirname(socket_path)}/start.lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
+    os.write(fd, f"{time.monotonic_ns() + 10**15}\nno daemon in a test\n".encode())
     yield fd
     os.close(fd)
 
@@ -266,7 +268,7 @@ def test_a_start_that_takes_long_does_not_keep_initialize_waiting(socket_path: s
         # The start goes on; a daemon that comes by another way is as good.
         with Face(socket_path, tools__list={"tools": []}):
             assert host.next() == {"jsonrpc": "2.0", "id": 2, "result": {"tools": []}}
-            os.ftruncate(start_lock, 0)
+            # When that start has come to nothing, it does not matter any more.
             fcntl.flock(start_lock, fcntl.LOCK_UN)
             host.send(request(3, "tools/list"))
             assert host.next()["id"] == 3

@@ -237,7 +237,7 @@ async def test_a_host_that_has_lost_an_earlier_daemon_hears_that_all_may_have_ch
         await host.initialize()
         await fresh.initialize()
         await host.result(host.send("resources/subscribe", {"uri": "x:y"}))
-        lists = [f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")]
+        lists = [f"notifications/{kind}/list_changed" for kind in ("tools", "resources")]  # there are no prompts
         assert sorted(_names(host)) == sorted([*lists, "notifications/resources/updated"])
         assert _names(fresh) == []
 
@@ -250,3 +250,23 @@ async def test_a_modern_server_is_shown_to_both_eras(nursery: trio.Nursery, auto
         await host.initialize()
         old = await host.result(host.send("tools/call", {"name": "echo"}))
         assert (old, new["resultType"]) == (TEXT, "complete")
+
+
+async def test_a_host_with_little_room_gets_shorter_descriptions_and_others_whole_ones(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    long = {**TOOL, "description": "It echoes. " * 50}
+    hall = Hall(nursery, {"one": {**SERVER, "tools/list": {"tools": [long]}}})
+    with hosts(hall, {"description_bytes": 40}, {}) as (small, large):
+        await small.initialize()
+        await large.initialize()
+        (seen,) = (await small.result(small.send("tools/list")))["tools"]
+        assert (len(seen["description"].encode()), seen["inputSchema"]) == (40, TOOL["inputSchema"])
+        assert (await large.result(large.send("tools/list")))["tools"] == [long]
+
+
+async def test_a_search_over_one_server_is_a_search(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    with hosts(Hall(nursery, {"one": SERVER}), {"mode": "search"}) as (host,):
+        await host.initialize()
+        tools = (await host.result(host.send("tools/list")))["tools"]
+        assert [tool["name"] for tool in tools] == ["search_tools", "describe_tool", "call_tool"]

@@ -12,6 +12,7 @@ from time import monotonic
 from mcpd_client import __version__, address
 from mcpd_client.bridge import lines
 from mcpd_client.bridge.answers import Failure
+from mcpd_client.bridge.options import NUMBERS
 from mcpd_client.fast import peer_uid
 
 TYPE_CHECKING = False
@@ -180,6 +181,9 @@ def hello_line(options: "BridgeOptions", environ: "Mapping[str, str]", *, resume
     for name in ("mode", "separator", "names"):
         if value := options.values.get(f"--{name}"):
             members.append(f'"{name}":{lines.text_of(value)}')
+    for name in NUMBERS:
+        if value := options.values.get(name):
+            members.append(f'"{name[2:].replace("-", "_")}":{int(value)}')
     return lines.request_line(HELLO_ID, "mcpd/hello", f"{{{','.join(members)}}}")
 
 

@@ -8,9 +8,11 @@ if TYPE_CHECKING:
 
 # What the help says of them, and what each may be; empty where anything goes.
 CHOICES = {"--mode": ("direct", "search", "auto"), "--names": ("short", "mcp")}
-VALUES = ("--mode", "--names", "--separator", "--project", "--socket", "--config")
+NUMBERS = ("--description-bytes", "--schema-bytes")
+VALUES = ("--mode", "--names", "--separator", *NUMBERS, "--project", "--socket", "--config")
 FLAGS = ("--no-autostart", "-q", "--quiet")
 MAX_SEPARATOR = 8
+MIN_BYTES = 16
 
 
 class BridgeOptions:
@@ -68,6 +70,8 @@ def problem(options: BridgeOptions) -> str | None:
             return f"{name} needs a value"
         if name in CHOICES and value not in CHOICES[name]:
             return f"{name} takes {', '.join(CHOICES[name][:-1])} or {CHOICES[name][-1]}, not {value!r}"
+        if name in NUMBERS and not (value.isascii() and value.isdigit() and int(value[:9]) >= MIN_BYTES and len(value) < 10):
+            return f"{name} takes a number of bytes from {MIN_BYTES} on, not {value!r}"
     separator = options.values.get("--separator", "-")
     if len(separator) > MAX_SEPARATOR or not all(is_name_letter(letter) for letter in separator):
         return f"--separator takes up to {MAX_SEPARATOR} letters, digits, - and _, not {separator!r}"
@@ -75,6 +79,8 @@ def problem(options: BridgeOptions) -> str | None:
         return "an argument is not UTF-8"
     if (doubled := [name for name in options.servers if options.servers.count(name) > 1]) != []:
         return f"{doubled[0]!r} is named twice"
+    if "mcpd" in options.servers and len(options.servers) > 1:
+        return "mcpd itself is bridged alone: mcpd bridge mcpd"
     return None
 
 

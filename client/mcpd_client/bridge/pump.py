@@ -75,6 +75,8 @@ class Pump:
 
     def run(self) -> None:
         """Carry messages until the host has said its last word and got its last answer, or does not listen."""
+        if os.isatty(STDIN):
+            self._note("waiting for the lines of a host on stdin; for people: mcpd bridge --help")
         while not self._is_done() and not self._outlet.is_broken:
             self._uplink.tick(monotonic())
             self._watch()

@@ -29,12 +29,14 @@ def _configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--separator", metavar="S", help="what stands between server and tool; default: -")
     parser.add_argument("--names", choices=CHOICES["--names"], help="mcp: mcp__SERVER__TOOL, as some agents expect")
+    parser.add_argument("--description-bytes", metavar="N", help="cut longer descriptions, for a host with little room")
+    parser.add_argument("--schema-bytes", metavar="N", help="take the texts out of longer schemas")
 
 
 def _bridge(options: Namespace) -> int:
     from mcpd_client.bridge.pump import run
 
-    given = {name: value for name in VALUES if (value := getattr(options, name[2:])) is not None}
+    given = {name: value for name in VALUES if (value := getattr(options, name[2:].replace("-", "_"))) is not None}
     bridge = BridgeOptions(options.servers, given, autostart=not options.no_autostart, quiet=options.quiet)
     if (mistake := problem(bridge)) is not None:
         raise UsageError(mistake, hint="mcpd bridge --help")

@@ -276,6 +276,15 @@ def test_a_batch_is_answered_by_a_batch_or_piece_by_piece(talk: Talk) -> None:
     assert [error["id"] for error in read(talk.session.lost())] == [3]
 
 
+def test_of_a_large_batch_what_is_open_is_answered_once(talk: Talk) -> None:
+    talk.say([request(n, "tools/call") for n in range(20_000)])
+    talk.sent()
+    talk.hear([result(n) for n in range(10_000)])
+    talk.hear(result(10_000))
+
+    assert [error["id"] for error in read(talk.session.lost())] == [*range(10_001, 20_000)]
+
+
 def test_a_question_that_was_answered_in_a_batch_is_not_withdrawn(talk: Talk) -> None:
     for name in ("s1", "s2"):
         talk.hear(request(name, "elicitation/create"))

@@ -158,11 +158,12 @@ class Session:
         """Note that the daemon is gone; return what the host is told: at most one error for each request."""
         told = [answers.withdrawal(request_id) for request_id in self._questions.values()]
         again: list[Entry] = []
-        for key, entry in self._in_flight.items():
+        for entry in dict.fromkeys(self._in_flight.values()):
             if entry.may_repeat:
                 again.append(entry)
             else:
-                told += [answers.lost(each, may_have_run=True) for each in entry.ids if lines.key_of(each) == key]
+                open_ids = [each for each in entry.ids if self._in_flight.get(lines.key_of(each)) is entry]
+                told += [answers.lost(each, may_have_run=True) for each in open_ids]
         self._questions.clear()
         self._in_flight.clear()
         self._own.clear()

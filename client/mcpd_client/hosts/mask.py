@@ -12,12 +12,15 @@ from mcpd_client.hosts import jsonc, toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
 MASK = "*****"
 # Some hosts' files are one line of megabytes.
 MAX_CELLS = 200
+# What `unified_diff` shows around a change, and how it says where that is.
+CONTEXT_LINES = 3
+PLACE = re.compile(r"(?<=[-+])[0-9]+")
 SECRET_TABLES = {"env", "environment", "headers", "http_headers", "requestoptions", "oauth", "auth", "inputs"}
 SECRET_NAME = re.compile(r"token|secret|passw|api[-_]?key|authori[sz]ation|bearer|credential|cookie", re.IGNORECASE)
 SECRET_VALUE = re.compile(
@@ -32,16 +35,35 @@ SECRET_OPTION = re.compile(rf"-.*(?:{SECRET_NAME.pattern})", re.IGNORECASE)
 def diff(path: str, before: str, after: str, *, is_toml: bool) -> str:
     """Return a unified diff of two states of a file that can both be read."""
     old, new = (covered(text, is_toml=is_toml).splitlines() for text in (before, after))
-    lines = unified_diff(old, new, path, path, lineterm="")
-    return "".join(f"{_shortened(line)}\n" for line in lines)
+    # To compare all of a file of megabytes would take half a minute.
+    head, tail = _same_ends(old, new)
+    lines = unified_diff(old[head : len(old) - tail], new[head : len(new) - tail], path, path, lineterm="")
+    return "".join(f"{_shortened(_moved(line, head))}\n" for line in lines)
 
 
 def covered(text: str, *, is_toml: bool) -> str:
     """Return a text with asterisks for the values that look like secrets."""
     spans = _toml_secrets(text) if is_toml else _json_secrets(text)
-    for start, end in sorted(spans, reverse=True):
-        text = f'{text[:start]}"{MASK}"{text[end:]}'
-    return text
+    parts, at = [], 0
+    for start, end in sorted(spans):
+        # A comment may stand in a value that is covered itself.
+        if start >= at:
+            parts += [text[at:start], f'"{MASK}"']
+            at = end
+    return "".join((*parts, text[at:]))
+
+
+def _same_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines at the beginning and at the end are the same in both, but for those that a diff shows."""
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    return max(head - CONTEXT_LINES, 0), max(tail - CONTEXT_LINES, 0)
+
+
+def _moved(line: str, head: int) -> str:
+    """Return a line of a diff; if it says where lines stand, so many more are before them."""
+    return PLACE.sub(lambda found: str(int(found[0]) + head), line) if line.startswith("@@ ") else line
 
 
 def _json_secrets(text: str) -> Iterator[tuple[int, int]]:

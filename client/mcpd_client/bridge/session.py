@@ -38,6 +38,7 @@ class Session:
         queue: what waits to be sent, in order.
         queued_bytes: how much that is.
         resumed: whether the host believes in a session that the next daemon knows nothing of.
+        is_turned_down: whether the last line says that the host gets no session.
         next_question: a number for a daemon to begin with, so that the host never sees one of its ids twice.
     """
 
@@ -55,6 +56,7 @@ class Session:
         self._initialize = ""
         self._is_initialized = False
         self._is_refused = False
+        self.is_turned_down = False
         self._level = ""
         self._subscribed: dict[str, str] = {}
 
@@ -103,6 +105,7 @@ class Session:
     def from_daemon(self, line: bytes) -> bytes | None:
         """Take a line of the daemon; return what the host gets of it, None if it is not for the host."""
         message = lines.look(line)
+        self.is_turned_down = False
         if message.kind == lines.ANSWER:
             return line if self._is_hosts(message) else None
         if message.kind == lines.REQUEST and message.id is not None:
@@ -263,8 +266,10 @@ class Session:
         if (method := self._own.pop(key, None)) is not None:
             self._is_refused = message.is_error if method == "initialize" else self._is_refused
             return False
-        if (entry := self._in_flight.pop(key, None)) is not None and not message.is_error:
-            self._settle(entry)
+        if (entry := self._in_flight.pop(key, None)) is not None:
+            if not message.is_error:
+                self._settle(entry)
+            self.is_turned_down = message.is_error and entry.method == "initialize"
         return True
 
     def _settle(self, entry: Entry) -> None:

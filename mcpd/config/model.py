@@ -75,6 +75,9 @@ class OAuth(Struct, frozen=True, kw_only=True):
     private_key: str | None = None
     redirect_port: int = 0
 
+    def __repr__(self) -> str:
+        return f"OAuth({self.grant!r}, {self.auth_method!r})"
+
 
 class Server(Struct, frozen=True, kw_only=True):
     """One configured server; exactly one of `command` and `url` is set."""

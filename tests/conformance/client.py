@@ -104,10 +104,16 @@ def launcher(folder: Path, mcpd: str) -> str:
     return str(file)
 
 
+def room(folder: Path, plan: Plan) -> Path:
+    """Make the folder for what comes of one."""
+    made = folder / (plan.revision or EXTENSION) / plan.scenario
+    made.mkdir(parents=True)
+    return made
+
+
 async def play(suite: Suite, command: str, plan: Plan, folder: Path) -> list[str]:
     """Try one scenario, say how it went, and return what is wrong."""
     began = time.monotonic()
-    folder.mkdir(parents=True)
     run = await suite.try_client(command, plan.scenario, plan.revision, folder)
     checks = run.results.get(plan.scenario, [])
     wrong = judge_client(plan.scenario, run.status, checks)
@@ -132,7 +138,7 @@ async def play_all(suite: Suite, given: argparse.Namespace, folder: Path) -> boo
 
     async def one(plan: Plan) -> None:
         async with limit:
-            wrong = await play(suite, command, plan, folder / (plan.revision or EXTENSION) / plan.scenario)
+            wrong = await play(suite, command, plan, room(folder, plan))
         outcome.add(plan, good=not wrong)
         if wrong:
             print(f"\n{plan}:", *wrong, "", sep="\n  ", flush=True)

@@ -19,6 +19,8 @@ from mcpd.config.schema import suggestion
 from mcpd.errors import McpdError, Misconfigured, UnknownServer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpd.config.model import Config, OAuth, Problem, Server
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_:]*)(:-[^}]*)?\}")
@@ -144,8 +146,8 @@ _OF_PROGRAMS = {"args", "env", "framing"}
 
 def _visible_oauth(oauth: OAuth) -> dict[str, Any]:
     values = {key: value for key, value in structs.asdict(oauth).items() if value not in (None, ())}
-    shown = {"client_secret": _reference_only, "private_key": _reference_only}
-    shown |= {"client_metadata_url": bare_url, "issuer": bare_url}
+    shown: dict[str, Callable[[str], str]] = dict.fromkeys(("client_secret", "private_key"), _reference_only)
+    shown |= dict.fromkeys(("client_metadata_url", "issuer"), bare_url)
     return {key: shown[key](value) if key in shown else value for key, value in values.items()}
 
 

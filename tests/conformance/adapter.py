@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,10 +53,13 @@ class Client:
         """Run a command of mcpd.
 
         Raises:
-            Failed: its exit code is none of the expected ones.
+            Failed: its exit code is none of the expected ones, or it has not come to an end.
         """
         print("$ mcpd", shlex.join(argv), f"<<< {stdin}" if stdin else "", flush=True)
-        done = self._world.run(*argv, stdin=stdin, command=(self._mcpd,))
+        try:
+            done = self._world.run(*argv, stdin=stdin, command=(self._mcpd,))
+        except subprocess.TimeoutExpired as late:
+            raise Failed(f"mcpd {shlex.join(argv)}: no end within {late.timeout:g} s") from None
         print(done.out, done.err, f"exit {done.status}", sep="", flush=True)
         if done.status not in expect:
             raise Failed(f"mcpd {shlex.join(argv)}: exit {done.status}, not {expect}")

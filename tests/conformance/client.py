@@ -37,6 +37,7 @@ LEFT_OUT = {
     ),
 }
 SIDE_BY_SIDE = 2
+LINE_CHARS = 600
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ async def play(suite: Suite, command: str, plan: Plan, folder: Path) -> list[str
 def _said(folder: Path) -> Iterator[str]:
     """Yield what the client itself has said."""
     for file in folder.rglob("std???.txt"):
-        yield from (f"  {line}" for line in file.read_text().splitlines())
+        yield from (f"  {line[:LINE_CHARS]}" for line in file.read_text().splitlines())
 
 
 async def play_all(suite: Suite, given: argparse.Namespace, folder: Path) -> bool:

@@ -12,7 +12,7 @@ from tests.conformance.verdict import CLIENT_COUNTS
 def suite_of(**more: list[str]) -> dict[str, list[str]]:
     """Return as many scenarios as there have to be."""
     counted = {f"{wire} {number}": [wire] for wire, count in CLIENT_COUNTS.items() for number in range(count)}
-    return {**counted, **dict.fromkeys(LEFT_OUT, [EXTENSION]), **more}
+    return {**counted, **{name: [EXTENSION] for name in LEFT_OUT}, **more}
 
 
 def test_every_scenario_is_tried_at_every_revision_that_it_is_for() -> None:

@@ -123,7 +123,7 @@ class Server(Struct, frozen=True, kw_only=True):
         if self.shown_as is not None:
             return self.shown_as
         if self.command is None:
-            return _bare_url(self.url or "")
+            return bare_url(self.url or "")
         words = (self.command, *self.args)
         if all(map(_PLAIN, words)):
             return " ".join(words)
@@ -198,7 +198,8 @@ class Config(Struct, frozen=True, kw_only=True):
         return any(problem.key is None and not problem.warning for problem in self.problems)
 
 
-def _bare_url(url: str) -> str:
+def bare_url(url: str) -> str:
+    """Return a URL without what may be secret in it: user, password, query, fragment."""
     scheme, mark, rest = url.partition("://")
     for end in "?#":
         rest = rest.partition(end)[0]

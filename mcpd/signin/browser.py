@@ -20,7 +20,9 @@ class NoSuchCommand(Exception):
     """The command that should open the page cannot be used; the message says why."""
 
 
-def opener(command: str | None, environ: Mapping[str, str], find: Find = shutil.which, system: str = sys.platform) -> tuple[str, ...] | None:
+def opener(
+    command: str | None, environ: Mapping[str, str], find: Find = shutil.which, system: str = sys.platform
+) -> tuple[str, ...] | None:
     """Return the command that opens pages; None where there is none.
 
     Args:

@@ -76,11 +76,9 @@ class Callback:
         """Answer requests until cancelled."""
         await trio.serve_listeners(self._handle, [self._listener])
 
-    async def wait(self) -> Answer:
+    async def wait(self) -> None:
         """Wait for the answer."""
         await self._came.wait()
-        assert self.answer is not None
-        return self.answer
 
     async def aclose(self) -> None:
         """Stop listening."""

@@ -12,15 +12,12 @@ from typing import Any
 
 import httpx2
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
-from mcp.client.auth.utils import (
-    extract_field_from_www_auth,
-    extract_resource_metadata_from_www_auth,
-    extract_scope_from_www_auth,
-    validate_authorization_response_iss,
-)
+from mcp.client.auth.utils import validate_authorization_response_iss
 from mcp.shared.auth import AuthorizationCodeResult
 from msgspec import Struct
 from pydantic import ValidationError
+
+from mcpd.protocol.challenge import parse_challenge
 
 from . import scopes
 from .entry import Entry
@@ -63,7 +60,7 @@ class Challenge(Struct, frozen=True, kw_only=True):
 
 
 def challenge_of(details: Mapping[str, Any]) -> Challenge:
-    """Return the challenge in the daemon's error `auth_required`."""
+    """Return the challenge in the parameters of a header, or in the daemon's error `auth_required`."""
     step_up = details.get("error") == "insufficient_scope"
     where = details.get("resource_metadata")
     return Challenge(
@@ -142,17 +139,11 @@ class Conversation:
     async def _challenge(self, request: httpx2.Request) -> Challenge:
         """Ask the server."""
         status, header = await self._wire.status(request)
-        response = httpx2.Response(status, headers={"WWW-Authenticate": header} if header else {}, request=request)
-        step_up = status == 403 and extract_field_from_www_auth(response, "error") == "insufficient_scope"
         if status not in (401, 403):
             return Challenge(status=status)
-        where = extract_resource_metadata_from_www_auth(response)
-        scope = extract_scope_from_www_auth(response)
-        return Challenge(
-            status=403 if step_up else 401,
-            scope=scopes.union(scope) if scope and scopes.is_proper(scope) else None,
-            resource_metadata=where if where and _is_fit(where) else None,
-        )
+        asked = parse_challenge(header or "").params
+        details = {**asked, "scopes": asked.get("scope", "").split()}
+        return challenge_of(details)
 
     def _check_asked(self, outgoing: httpx2.Request) -> None:
         """Raise if neither the server nor the user has said that there is anything to sign in to."""
@@ -185,12 +176,16 @@ class Conversation:
                     f"register a client with redirect URI http://127.0.0.1:PORT/callback there, and set client_id "
                     f"(client_secret) and redirect_port in oauth of the entry of {name}"
                 )
-                return SignInFailed(f"{name}'s authorization server registers no client: {_refusal(problem)}", server=name, hint=hint)
+                return SignInFailed(
+                    f"{name}'s authorization server registers no client: {_refusal(problem)}", server=name, hint=hint
+                )
             case OAuthTokenError():
                 return SignInFailed(f"{name}'s authorization server gives no token: {_refusal(problem)}", server=name)
             case OAuthFlowError():
                 return SignInFailed(f"the sign-in to {name} failed: {said(str(problem))}", server=name)
-        return SignInFailed(f"the sign-in to {name} failed: what came cannot be used ({type(problem).__name__})", server=name)
+        return SignInFailed(
+            f"the sign-in to {name} failed: what came cannot be used ({type(problem).__name__})", server=name
+        )
 
 
 async def answered(flow: CodeFlow, user: User) -> AuthorizationCodeResult:

@@ -57,7 +57,9 @@ def entry_of(server: Server, environ: Mapping[str, str], project: str | None = N
         Misconfigured: Its entry cannot be used.
     """
     if server.url is None:
-        raise BadRequest(f"server {server.name} runs on this machine: there is nothing to sign in to", server=server.name)
+        raise BadRequest(
+            f"server {server.name} runs on this machine: there is nothing to sign in to", server=server.name
+        )
     expander = Expander(server.name, environ, project)
     launch = reach(server, expander, environ)
     if "authorization" in {name.lower() for name in launch.headers}:

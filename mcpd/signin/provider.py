@@ -174,7 +174,12 @@ def client_alone(entry: Entry, storage: Any) -> SecretFlow | KeyFlow:
             flow.entry, flow.told = entry, {}
             return flow
         secret = SecretFlow(
-            entry.url, storage, entry.client_id or "", entry.client_secret or "", scope=entry.scopes, issuer=entry.issuer
+            entry.url,
+            storage,
+            entry.client_id or "",
+            entry.client_secret or "",
+            scope=entry.scopes,
+            issuer=entry.issuer,
         )
     secret.entry, secret.told = entry, {}
     return secret

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from mcpd.upstream import vault
-from mcpd.upstream.vault import Client, Credential, Endpoints, Tokens
+from mcpd.upstream.credential import VERSION, Client, Credential, Endpoints, Tokens, is_sendable, resource_of
 
 from .callback import HOST, PATH
 from .entry import Entry
+from .problems import SignInFailed
 from .urls import origin_of
 
 if TYPE_CHECKING:
@@ -86,12 +86,15 @@ def port_of(client: Client) -> int | None:
 
 
 def credential_of(entry: Entry, flow: Flow) -> Credential:
-    """Return what a flow has come to; it has tokens."""
+    """Return what a flow has come to.
+
+    Raises:
+        SignInFailed: Not one that can be used.
+    """
     context = flow.context
     tokens, info, metadata = context.current_tokens, context.client_info, context.oauth_metadata
-    assert tokens is not None
-    assert info is not None
-    resource = vault.resource_of(entry.url)
+    if tokens is None or info is None or not is_sendable(tokens.access_token):
+        raise SignInFailed(f"{entry.name}'s authorization server gives a token that cannot be sent", server=entry.name)
     indicator = context.get_resource_url() if context.should_include_resource_param(context.protocol_version) else ""
     granted = Tokens(
         access_token=tokens.access_token,
@@ -101,17 +104,19 @@ def credential_of(entry: Entry, flow: Flow) -> Credential:
         expires_at=context.token_expiry_time,
     )
     return Credential(
-        resource=resource,
+        version=VERSION,
+        resource=resource_of(entry.url),
         issuer=str(metadata.issuer) if metadata else context.auth_server_url or origin_of(entry.url),
         client=_client_of(entry, info),
         endpoints=Endpoints(
-            token=flow._get_token_endpoint(),  # noqa: SLF001  # what it has just used
+            token=flow._get_token_endpoint(),  # what it has just used
             revocation=str(metadata.revocation_endpoint) if metadata and metadata.revocation_endpoint else None,
             authorization=str(metadata.authorization_endpoint) if metadata else None,
         ),
         tokens=granted,
         requested_scope=context.client_metadata.scope,
         resource_indicator=indicator,
+        saved_at=time.time(),
     )
 
 

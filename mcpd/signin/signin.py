@@ -8,11 +8,12 @@ from typing import Any
 import httpx2
 import trio
 from mcp.shared.auth import AuthorizationCodeResult
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from mcpd.config.redact import Redactor
 from mcpd.errors import McpdError, first_leaf
-from mcpd.upstream.vault import Busy, Credential, Refused, Vault
+from mcpd.upstream.credential import Credential, Refused
+from mcpd.upstream.vault import Busy, Vault
 
 from . import scopes
 from .callback import Callback, PortTaken, listen
@@ -103,11 +104,9 @@ async def _converse(
     entry: Entry, wishes: Wishes, wire: Wire, flow: Flow, asked: Challenge | None, earlier: Credential | None
 ) -> None:
     conversation = Conversation(entry, wire, flow, wishes.scopes or entry.scopes)
-    before = None
-    if earlier is not None:
-        requested = earlier.requested_scope
-        before = scopes.union(None if requested is UNSET else requested, earlier.tokens and earlier.tokens.scope)
-    await conversation.run(asked, before)
+    requested = None if earlier is None else earlier.requested_scope
+    granted = None if earlier is None or earlier.tokens is None else earlier.tokens.scope
+    await conversation.run(asked, scopes.union(requested, granted))
 
 
 async def _listen(entry: Entry, earlier: Credential | None) -> Callback:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Sequence
@@ -60,7 +59,9 @@ class User:
         try:
             checked(url, insecure=self._insecure)
         except UnfitUrl as problem:
-            raise SignInFailed(f"the page to sign in to {self._server} is not opened: {problem}", server=self._server) from None
+            raise SignInFailed(
+                f"the page to sign in to {self._server} is not opened: {problem}", server=self._server
+            ) from None
         self._callback.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
         self._say(f"to sign in to {self._server}, open this page:\n{url}\n")
         if self._command is not None:
@@ -102,29 +103,33 @@ class User:
     async def _read_pasted(self, fd: int) -> None:
         """Read lines until one of them is the answer."""
         self._say("if it ends at a page that cannot be shown, paste that page's address here:\n")
-        async for line in lines_of(fd):
+        lines = Lines(fd)
+        while (line := await lines.next()) is not None:
             if line.strip() and not self._callback.offer(read_pasted(line)):
                 self._say(SLIPPED)
 
 
-async def lines_of(fd: int):  # type: ignore[no-untyped-def]
-    """Yield the lines of a descriptor; ends with it, and where it cannot be waited for."""
-    buffer = b""
-    while True:
-        with contextlib.suppress(BlockingIOError):
+class Lines:
+    """The lines of a descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd, self._buffer = fd, b""
+
+    async def next(self) -> str | None:
+        """Return the next one; None at the end, where it cannot be waited for, and where it is too long."""
+        while b"\n" not in self._buffer:
             try:
-                await trio.lowlevel.wait_readable(fd)
-                more = os.read(fd, 4096)
+                await trio.lowlevel.wait_readable(self._fd)
+                more = os.read(self._fd, 4096)
+            except BlockingIOError:  # somebody else has read it
+                continue
             except OSError:  # a file, or nothing at all
-                return
-            if not more:
-                return
-            buffer += more
-        *lines, buffer = buffer.split(b"\n")
-        for line in lines:
-            yield line.decode(errors="replace")
-        if len(buffer) > MAX_LINE_BYTES:
-            return
+                return None
+            if not more or len(self._buffer) > MAX_LINE_BYTES:
+                return None
+            self._buffer += more
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode(errors="replace")
 
 
 def mended(url: str) -> str:

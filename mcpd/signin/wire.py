@@ -102,7 +102,9 @@ class Wire:
         try:
             checked(url, insecure=self._entry.insecure)
         except UnfitUrl as problem:
-            raise SignInFailed(f"the sign-in of {self._entry.name} is stopped: {problem}", server=self._entry.name) from None
+            raise SignInFailed(
+                f"the sign-in of {self._entry.name} is stopped: {problem}", server=self._entry.name
+            ) from None
         host = host_of(url)
         if host in self._trusted or host in self._allowed:
             return

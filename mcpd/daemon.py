@@ -30,10 +30,11 @@ from mcpd.broker.shelf import Shelf
 from mcpd.config.expand import launch
 from mcpd.config.load import load
 from mcpd.config.model import Config
+from mcpd.config.state import state_folder
 from mcpd.downstream.control import Control
 from mcpd.downstream.events import tell_reload
 from mcpd.downstream.listener import Listener
-from mcpd.downstream.place import CannotListen, Place, PlaceLost, announce, home_of, unannounce
+from mcpd.downstream.place import CannotListen, Place, PlaceLost, announce, unannounce
 from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
@@ -224,16 +225,6 @@ class Daemon:
             self._listener.close()
             self._listener.open(sock)
             self._place.drop_old()
-
-
-def state_folder() -> str:
-    """Return the folder for what is kept between runs."""
-    from platformdirs import user_state_path
-
-    try:
-        return str(user_state_path("mcpd", appauthor=False))
-    except RuntimeError:  # there is no home, and nothing to keep
-        return f"{home_of(os.environ)}/.local/state/mcpd"
 
 
 def tell_ready(fd: int | None) -> None:

@@ -178,6 +178,7 @@ class Config(Struct, frozen=True, kw_only=True):
         servers: the right entries in the order of the file, disabled ones too.
         wrong: the misconfigured entries, each with its first problem.
         problems: all of them, of entries and of the file.
+        changed_at: the time of its last change in nanoseconds, when it was read; 0 if it is not known.
     """
 
     path: str
@@ -186,6 +187,7 @@ class Config(Struct, frozen=True, kw_only=True):
     servers: dict[str, Server] = field(default_factory=dict)
     wrong: dict[str, Problem] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    changed_at: int = 0
 
     @property
     def unusable(self) -> bool:

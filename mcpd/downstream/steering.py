@@ -33,6 +33,7 @@ class Steering:
         try:
             await place.slot.start()
         except McpdError:
+            await trio.lowlevel.checkpoint_if_cancelled()  # who has left meanwhile gets no other copy
             if self._broker.resolve(name, guest.seeker) is place:
                 raise
         return await self._broker.at(name, guest, start)

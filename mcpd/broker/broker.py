@@ -101,15 +101,14 @@ class Broker:
                 if not self.upstream(name).settled(place):
                     await place.slot.ready()
                     continue
-                done = await work(place)
-            except McpdError:
-                await trio.lowlevel.checkpoint_if_cancelled()
-                if self.resolve(name, guest.seeker) is place:
-                    raise
-            else:
-                await trio.lowlevel.checkpoint_if_cancelled()
-                if self.resolve(name, guest.seeker) is place:
-                    return done
+                done, problem = await work(place), None
+            except McpdError as one:
+                problem = one
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if self.resolve(name, guest.seeker) is place:
+                if problem is not None:
+                    raise problem
+                return done
 
     async def ready(self, name: str, guest: Guest) -> Place:
         """Return the copy that is a client's when it is ready; raises as `at`."""

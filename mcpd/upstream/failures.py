@@ -57,4 +57,6 @@ def stopped(server: str, began: bool, *, shutting_down: bool) -> McpdError:
 
 def with_outcome(problem: McpdError, began: bool) -> McpdError:
     """Return the error of a lost server for one of its calls."""
-    return type(problem)(problem.message, server=problem.server, hint=problem.hint, may_have_run=began)
+    return type(problem)(
+        problem.message, server=problem.server, hint=problem.hint, may_have_run=began, **problem.details
+    )

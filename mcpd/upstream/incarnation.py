@@ -10,7 +10,7 @@ import trio
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
-from mcpd.config.redact import Redactor
+from mcpd.config.redact import LiveRedactor, Redactor
 from mcpd.errors import McpdError, ServerLost, ServerUnavailable, final
 from mcpd.protocol import negotiate
 from mcpd.protocol.jsonrpc import Message
@@ -39,9 +39,10 @@ class Incarnation:
         session: the agreement, once there is one.
         open: it takes requests.
         doubtful: it was probed, and has been silent for longer than a live one is.
-        redact: takes the secrets of its environment out of a text.
+        redact: takes the secrets of its entry and its credentials out of a text.
         offered: what a legacy session was told that it may ask, as JSON.
         costly_probe: the server was silent or left when it was probed: worth remembering.
+        home: its surroundings, with a nursery of its own while it runs.
     """
 
     def __init__(
@@ -53,15 +54,14 @@ class Incarnation:
     ) -> None:
         self.number, self.server, self.ring = number, server, Ring(around.followers, self._tell)
         self._owner, self._around, self._mover = owner, around, around.mover
+        self.home = around
         self.channel = Channel(around.timers, self._on_notification, server.limits.message_bytes)
         self.channel.on_request = lambda message: owner.observer.on_request(self, message)
         self.on_line = self.channel.on_line  # what the transport reads goes there straight
         self.session: Session | None = None
-        self.costly_probe = self.open = self.patient = False
-        self.stopping = False
+        self.costly_probe = self.open = self.patient = self.stopping = self.doubtful = False
         self._queueing, self._drained_by = trio.CancelScope(), trio.CancelScope()
         self.probe: Exchange | None = None
-        self.doubtful = False
         self._transport: Transport | None = None
         self.launch: Launch | None = None
         self.redact, self.offered = Redactor(frozenset()), b"{}"
@@ -122,7 +122,8 @@ class Incarnation:
         Raises:
             McpdError: It could not be started, or it was lost. The owner and all callers know already.
         """
-        self.launch, self.redact, self.offered = launch, Redactor(launch.secrets), self._owner.observer.offers()
+        self.launch, self.offered = launch, self._owner.observer.offers()
+        self.redact = LiveRedactor(lambda: self._around.secrets(launch))
         try:
             await self._start(known_era)
             if self.session is not None:
@@ -223,7 +224,7 @@ class Incarnation:
         launch, server = self.launch, self.server
         if launch is None:
             raise final(ServerUnavailable("it was not said what to start"))
-        around, limit = self._around, server.limits.message_bytes
+        around, limit = self.home, server.limits.message_bytes
         if launch.url is not None:
             self._transport = await around.connect(around, self, launch, server)
         else:

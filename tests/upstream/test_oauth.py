@@ -218,18 +218,22 @@ async def test_a_late_refusal_of_the_old_token_renews_nothing(house: House, auto
     assert len(house.issuer.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("answers", "kind"), [([reply(400, error="invalid_grant")], AuthRequired), ([None] * 3, ConnectFailed)]
+)
 async def test_fifty_requests_share_a_failure_and_each_has_an_error_of_its_own(
-    house: House, autojump_clock: MockClock
+    answers: list[Any], kind: type[McpdError], house: House, autojump_clock: MockClock
 ) -> None:
     house.sign_in()
-    house.issuer.answers = [reply(400, error="invalid_grant")]
+    house.issuer.answers = [*answers]
     credentials = house.credentials()
 
     outcomes = await all_of(work=lambda: refused(credentials), times=50)
 
-    assert {type(outcome) for outcome in outcomes} == {AuthRequired}
+    assert {type(outcome) for outcome in outcomes} == {kind}
     assert len({id(outcome) for outcome in outcomes}) == 50
-    assert len(house.issuer.asked) == 1
+    assert len({str(outcome.message) for outcome in outcomes}) == 1
+    assert len(house.issuer.asked) == len(answers)
 
 
 async def test_a_caller_that_goes_away_takes_no_renewal_with_it(house: House, autojump_clock: MockClock) -> None:

@@ -38,9 +38,11 @@ from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
+from mcpd.upstream.credentials import credentials_of
 from mcpd.upstream.crowd import Crowd
 from mcpd.upstream.eras import EraFile
 from mcpd.upstream.guard import Guard
+from mcpd.upstream.http import open_http
 from mcpd.upstream.stdio import open_stdio
 
 HEARTBEAT_SECONDS = 5.0
@@ -102,6 +104,7 @@ class Daemon:
             eras=EraFile(os.path.join(state_folder(), "eras.json")),
             crowd=Crowd(self._timers),
             spawn=functools.partial(open_stdio, self._guard),
+            connect=functools.partial(open_http, credentials_of),
         )
         self._shelf = Shelf(os.path.join(state_folder(), "catalogs"), self._timers, upstreams.start_soon)
         self._broker = Broker(self._config, around, self._store, self._shelf)

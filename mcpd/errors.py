@@ -121,6 +121,10 @@ class HttpFailed(McpdError):
     code, kind = 16, "http"
 
 
+class ExchangeLost(HttpFailed):
+    """The exchange broke off: the server may have the request, and no answer will come."""
+
+
 class ConnectFailed(McpdError):
     """The upstream could not be reached; nothing was sent."""
 

@@ -15,7 +15,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from mcpd.errors import InputRequired, McpdError, ServerLost, ServerProtocol, StaleSession
+from mcpd.errors import ExchangeLost, InputRequired, McpdError, ServerLost, ServerProtocol, StaleSession
 from mcpd.protocol import rawjson, splicing
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
@@ -311,7 +311,7 @@ class Call(Exchange):
 
     def _again(self, problem: McpdError) -> bool:
         """Send a lost call once more, if its entry asks for that and its tool can bear it."""
-        if not isinstance(problem, ServerLost) or self._repeated or not self._place.may_repeat(self):
+        if not isinstance(problem, ServerLost | ExchangeLost) or self._repeated or not self._place.may_repeat(self):
             return False
         self._repeated = True
         self._place.slot.submit(self)

@@ -112,6 +112,8 @@ def negotiate(
         raise ServerUnavailable("it ended when it was asked what it speaks")
     if isinstance(outcome, Silence):
         return (yield from _after_silence(protocol, capabilities))
+    if set(_offered(outcome) or ()) & set(mcp.MODERN) and isinstance(outcome, Refusal):
+        outcome = yield _probe(patience_seconds)  # it refused what it says that it speaks
     session = _modern(outcome)
     if session is not None:
         return session

@@ -31,6 +31,7 @@ def start_failed(server: Server, why: str, cause: McpdError | None, ring: Ring, 
         redact: takes secrets out.
     """
     # Of half a secret nobody would know what it is: first redacted, then cut.
+    why = why.removeprefix(f"server '{server.name}'").lstrip(": ")
     whole = redact.text("\n".join(line for _, line in ring.lines()))
     tail = last("\n".join(whole.split("\n")[-TAIL_LINES:]), TAIL_CHARACTERS)
     kind = ServerUnavailable if cause is None or isinstance(cause, ServerProtocol) else type(cause)
@@ -57,4 +58,6 @@ def stopped(server: str, began: bool, *, shutting_down: bool) -> McpdError:
 
 def with_outcome(problem: McpdError, began: bool) -> McpdError:
     """Return the error of a lost server for one of its calls."""
-    return type(problem)(problem.message, server=problem.server, hint=problem.hint, may_have_run=began)
+    return type(problem)(
+        problem.message, server=problem.server, hint=problem.hint, may_have_run=began, **problem.details
+    )

@@ -42,6 +42,7 @@ class Incarnation:
         redact: takes the secrets of its entry and its credentials out of a text.
         offered: what a legacy session was told that it may ask, as JSON.
         costly_probe: the server was silent or left when it was probed: worth remembering.
+        home: its surroundings, with a nursery of its own while it runs.
     """
 
     def __init__(
@@ -53,15 +54,14 @@ class Incarnation:
     ) -> None:
         self.number, self.server, self.ring = number, server, Ring(around.followers, self._tell)
         self._owner, self._around, self._mover = owner, around, around.mover
+        self.home = around
         self.channel = Channel(around.timers, self._on_notification, server.limits.message_bytes)
         self.channel.on_request = lambda message: owner.observer.on_request(self, message)
         self.on_line = self.channel.on_line  # what the transport reads goes there straight
         self.session: Session | None = None
-        self.costly_probe = self.open = self.patient = False
-        self.stopping = False
+        self.costly_probe = self.open = self.patient = self.stopping = self.doubtful = False
         self._queueing, self._drained_by = trio.CancelScope(), trio.CancelScope()
         self.probe: Exchange | None = None
-        self.doubtful = False
         self._transport: Transport | None = None
         self.launch: Launch | None = None
         self.redact, self.offered = Redactor(frozenset()), b"{}"
@@ -180,8 +180,6 @@ class Incarnation:
                 refused = problem
                 break
             outcome = await self._take(step, asked)
-            if (failed := next((one.problem for one in asked if one.problem is not None), None)) is not None:
-                raise self._start_failed(failed.message, failed)
         else:
             return None
         if isinstance(outcome, Ended):
@@ -216,6 +214,8 @@ class Incarnation:
             for question in asked:
                 if question.outcome is not None:
                     asked.remove(question)
+                    if question.problem is not None:
+                        raise self._start_failed(question.problem.message, question.problem)
                     return question.outcome
             return Ended()
         return Silence()
@@ -224,7 +224,7 @@ class Incarnation:
         launch, server = self.launch, self.server
         if launch is None:
             raise final(ServerUnavailable("it was not said what to start"))
-        around, limit = self._around, server.limits.message_bytes
+        around, limit = self.home, server.limits.message_bytes
         if launch.url is not None:
             self._transport = await around.connect(around, self, launch, server)
         else:

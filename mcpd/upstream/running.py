@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import trio
 
 from mcpd.errors import McpdError, ServerUnavailable, first_leaf
 
@@ -17,7 +20,10 @@ async def live(
     """Run it to its end, then call `ended` in a batch with the problem that it ended for, if it was one."""
     problem: McpdError | None = None
     try:
-        await one.run(around.expanded(one.server, project), unasked_era(around.eras, one.server))
+        # What breaks in a task of its transport is this incarnation's affair.
+        async with trio.open_nursery() as tasks:
+            one.home = replace(around, nursery=tasks)
+            await one.run(around.expanded(one.server, project), unasked_era(around.eras, one.server))
     except* McpdError as group:
         problem = first_leaf(group)
     # One of the three places that catch everything: a bug in one upstream costs that upstream.

@@ -29,6 +29,7 @@ class Client(Struct, frozen=True, kw_only=True, omit_defaults=True):
         client_secret: as it was given at a dynamic registration; one of the configuration is not kept here.
         client_secret_expires_at: seconds of the epoch; 0 is never (RFC 7591).
         registration: `static`, `cimd` or `dynamic`.
+        redirect_uri: the one that a dynamic client was registered with: it is good for no other port.
     """
 
     client_id: str
@@ -36,6 +37,7 @@ class Client(Struct, frozen=True, kw_only=True, omit_defaults=True):
     client_secret_expires_at: float | None = None
     token_endpoint_auth_method: str | None = None
     registration: str
+    redirect_uri: str | None = None
 
     def __repr__(self) -> str:
         return f"Client({self.registration})"

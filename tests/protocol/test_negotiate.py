@@ -94,6 +94,18 @@ ROWS = [
         (PROBE, refuses("server/discover", -32022, supported=[NEW_ONLY])),
         end=VersionMismatch,
     ),
+    row(
+        "-32022 that names our revision",
+        (PROBE, refuses("server/discover", -32022, supported=[MODERN])),
+        (PROBE, discover(MODERN)),
+        end=MODERN,
+    ),
+    row(
+        "-32022 that names our revision, and again",
+        (PROBE, refuses("server/discover", -32022, supported=[MODERN])),
+        (PROBE, refuses("server/discover", -32022, supported=[MODERN])),
+        end=VersionMismatch,
+    ),
     row("-32022 without a list", (PROBE, refuses("server/discover", -32022)), *OLD_WAY, end=NEWEST),
     # -- silence
     row("silence, then initialize", (PROBE, SILENCE), *OLD_WAY, end=NEWEST),

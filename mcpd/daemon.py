@@ -98,7 +98,7 @@ class Daemon:
         scope, instance, early = self._guardian
         self._guard = Guard(self._mover, self._timers, self._log, scope, instance, early)
         vault = Vault(os.path.join(state_folder(), "credentials"))
-        self._keyring = Keyring(vault, functools.partial(run_helper, self._guard), time.time)
+        self._keyring = Keyring(vault, functools.partial(run_helper, self._guard), time.time, upstreams)
         around = Surroundings(
             mover=self._mover,
             timers=self._timers,
@@ -152,6 +152,7 @@ class Daemon:
         """Shut the door, drain, end all servers, and let the last answers out."""
         self._log.info("daemon.stopping", connections=len(self._control.connections))
         self._listener.close()
+        self._keyring.close()
         self._mover.batch(self._broker.close)
         await self._broker.closed()
         with trio.move_on_after(FLUSH_SECONDS):

@@ -212,11 +212,20 @@ class Keyring:
         vault: where those of sign-ins are.
         run_helper: runs the command of an entry that prints headers.
         clock: tells the seconds of the epoch.
+        nursery: where tokens are renewed, whatever becomes of the sessions that wait for them.
         post: asks a token endpoint.
     """
 
-    def __init__(self, vault: Vault, run_helper: RunHelper, clock: Callable[[], float], post: Post = post) -> None:
-        self._vault, self._run_helper, self._clock, self._post = vault, run_helper, clock, post
+    def __init__(
+        self,
+        vault: Vault,
+        run_helper: RunHelper,
+        clock: Callable[[], float],
+        nursery: trio.Nursery,
+        post: Post = post,
+    ) -> None:
+        self._vault, self._run_helper, self._clock = vault, run_helper, clock
+        self._nursery, self._post = nursery, post
         self._accounts: weakref.WeakValueDictionary[tuple[str, OAuth, bool], Account] = weakref.WeakValueDictionary()
         self._made: weakref.WeakSet[Helped | SignedIn] = weakref.WeakSet()
 
@@ -247,7 +256,7 @@ class Keyring:
         if (account := self._accounts.get(key)) is None:
             account = self._accounts[key] = Account(
                 url, launch.oauth, insecure=server.insecure, vault=self._vault, post=self._post,
-                nursery=around.nursery, clock=self._clock, jitter=around.jitter, log=around.log,
+                nursery=self._nursery, clock=self._clock, jitter=around.jitter, log=around.log,
             )  # fmt: skip
         account.forgive()
         return account

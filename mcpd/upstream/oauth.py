@@ -227,13 +227,14 @@ class Account:
     async def _renew(self, stale: str | None) -> None:
         try:
             await self._transact(stale)
-        except McpdError as problem:
+        except (McpdError, OSError) as failure:
+            problem = failure if isinstance(failure, McpdError) else _unwritable(failure)
             problem.may_have_run = False
             self._why = problem
             self._rests_until = self._clock() + min(REST_SECONDS * 2**self._failures, MAX_REST_SECONDS)
             self._failures += 1
             self._log.warning("credentials.not_renewed", reason=problem.message)
-            raise
+            raise problem from None
 
     async def _transact(self, stale: str | None) -> None:
         """Do one renewal: lock, look again, ask, write, and only then use."""

@@ -192,7 +192,7 @@ class Helper:
         return outcome
 
     def credentials(self, house: House) -> Credentials:
-        return Keyring(house.vault, self.run, now).credentials_of(SERVER, HELPER, house.world.around)
+        return Keyring(house.vault, self.run, now, house.world.nursery).credentials_of(SERVER, HELPER, house.world.around)
 
 
 async def test_what_a_command_prints_goes_before_what_the_entry_says(house: House, autojump_clock: MockClock) -> None:
@@ -264,7 +264,7 @@ async def test_what_a_command_prints_is_redacted_also_when_it_was_replaced(
     house: House, autojump_clock: MockClock
 ) -> None:
     helper = Helper({"Authorization": "Bearer first-value"}, {"Authorization": "Bearer second-value"})
-    keyring = Keyring(house.vault, helper.run, now)
+    keyring = Keyring(house.vault, helper.run, now, house.world.nursery)
     credentials = keyring.credentials_of(SERVER, HELPER, house.world.around)
     redact = LiveRedactor(lambda: keyring.secrets_of(HELPER))
 

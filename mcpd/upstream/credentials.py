@@ -121,6 +121,8 @@ class SignedIn:
     def __init__(self, server: Server, launch: Launch, account: Account) -> None:
         self._server, self._launch, self._account = server, launch, account
         self.url = launch.url
+        # Each request is a task.
+        self._given: weakref.WeakKeyDictionary[trio.lowlevel.Task, str | None] = weakref.WeakKeyDictionary()
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -151,15 +153,21 @@ class SignedIn:
             return False
         if self._account.current() is None:
             raise self._wanted(None, asked)
-        if not self._account.can_renew or (token is not None and self._account.is_new(token)):
+        if not self._account.can_renew or self._is_in_vain(token):
             raise self._wanted(INVALID, asked)
         await self._renew(token, INVALID, asked)
         return True
 
+    def _is_in_vain(self, token: str | None) -> bool:
+        """Whether a request comes again with the token that it has just been given: another one would fare no better."""
+        if token is None or not self._account.is_new(token):
+            return False
+        return self._given.get(trio.lowlevel.current_task()) == token
+
     async def _widen(self, token: str | None, asked: Challenge) -> bool:
         """Get a token that is good for what was asked, too, where nobody has to agree to that."""
         scopes = self._scopes(INSUFFICIENT, asked)
-        if not self._account.is_alone or token is None or self._account.is_new(token):
+        if not self._account.is_alone or token is None or self._is_in_vain(token):
             raise self._wanted(INSUFFICIENT, asked)
         await self._renew(token, INSUFFICIENT, asked, " ".join(scopes))
         return True
@@ -171,8 +179,9 @@ class SignedIn:
             raise self._wanted(error, asked, problem) from None
         except McpdError as problem:
             raise _named(self._server, problem) from None
-        if self._account.token == token:
+        if (given := self._account.token) == token:
             raise self._wanted(error, asked)
+        self._given[trio.lowlevel.current_task()] = given
 
     def _scopes(self, error: str | None, asked: Challenge | None) -> list[str]:
         """Return what to ask for: what the server names, and at a step up also what there was (2026-07-28)."""

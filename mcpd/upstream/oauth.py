@@ -178,7 +178,7 @@ class Account:
         return token is not None and token != self._spent
 
     def is_new(self, token: str) -> bool:
-        """Whether a token was given so lately that another one would fare no better."""
+        """Whether a token was given only a moment ago, so that it is not refused for its age."""
         held = self._held.tokens if self._held is not None else None
         granted, when = self._granted
         if token != granted or held is None:

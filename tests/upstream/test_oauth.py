@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -580,7 +581,7 @@ async def test_a_refresh_token_that_was_refused_is_not_tried_again(house: House,
     assert len(house.issuer.asked) == 1
 
 
-async def test_a_token_that_is_refused_as_soon_as_it_was_given_wants_a_sign_in(
+async def test_a_request_whose_new_token_is_refused_too_wants_a_sign_in(
     house: House, autojump_clock: MockClock
 ) -> None:
     house.sign_in()
@@ -591,8 +592,28 @@ async def test_a_token_that_is_refused_as_soon_as_it_was_given_wants_a_sign_in(
         await refused(credentials, "access-1")
     assert len(house.issuer.asked) == 1
 
-    await trio.sleep(60)
-    assert await refused(credentials, "access-1")
+
+async def test_tokens_that_are_taken_back_quickly_are_renewed_for_each_request(
+    house: House, autojump_clock: MockClock
+) -> None:
+    house.sign_in()
+    credentials = house.credentials()
+
+    for number in range(10):
+        outcomes = await all_of(work=functools.partial(refused, credentials, f"access-{number}"), times=5)
+        assert outcomes == [True] * 5
+    assert len(house.issuer.asked) == 10
+
+
+async def test_what_asks_all_the_time_gets_a_new_token_each_time_that_one_has_had_its_time(
+    house: House, autojump_clock: MockClock
+) -> None:
+    house.sign_in()
+    credentials = house.credentials()
+
+    for number in range(3):
+        assert await refused(credentials, f"access-{number}")
+        await trio.sleep(60)
 
 
 async def test_the_same_token_again_is_no_other_one(house: House, autojump_clock: MockClock) -> None:

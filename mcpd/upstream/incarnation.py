@@ -180,8 +180,6 @@ class Incarnation:
                 refused = problem
                 break
             outcome = await self._take(step, asked)
-            if (failed := next((one.problem for one in asked if one.problem is not None), None)) is not None:
-                raise self._start_failed(failed.message, failed)
         else:
             return None
         if isinstance(outcome, Ended):
@@ -216,6 +214,8 @@ class Incarnation:
             for question in asked:
                 if question.outcome is not None:
                     asked.remove(question)
+                    if question.problem is not None:
+                        raise self._start_failed(question.problem.message, question.problem)
                     return question.outcome
             return Ended()
         return Silence()

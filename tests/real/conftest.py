@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FROM_PYPI = ("mcp-server-time", "mcp-server-git", "mcp-server-fetch")
 SDK = "mcp==2.3.0"
 FROM_NPM = ("@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/sdk@1.32.2")
+ISSUER = ("oidc-provider@9.13.3", "node@22.23.3")
 PAGE = "<html><body><h1>A heading</h1><p>Some <b>bold</b> words.</p></body></html>"
 PATIENCE_SECONDS = 150.0
 
@@ -85,20 +86,21 @@ def authority() -> Iterator[Authority]:
 @pytest.fixture(scope="session")
 def node_modules(cache: Path) -> Path:
     """Both generations of the TypeScript SDK."""
-    folder = cache / "typescript"
+    return _npm(cache, "typescript", *FROM_NPM)
+
+
+@pytest.fixture(scope="session")
+def node(cache: Path) -> Path:
+    """A Node with `oidc-provider` beside it, which wants a newer one than there may be."""
+    return _npm(cache, "issuer", *ISSUER) / ".bin/node"
+
+
+def _npm(cache: Path, name: str, *packages: str) -> Path:
+    folder = cache / name
     if not (folder / "complete").exists():
-        command = (
-            "npm",
-            "install",
-            "--silent",
-            "--no-audit",
-            "--no-fund",
-            "--cache",
-            cache / "npm",
-            "--prefix",
-            folder,
-        )
-        subprocess.run([*command, *FROM_NPM], check=True)
+        quiet = ("--silent", "--no-audit", "--no-fund")
+        command = ("npm", "install", *quiet, "--cache", cache / "npm", "--prefix", folder)
+        subprocess.run([*command, *packages], check=True)
         (folder / "complete").touch()
     return folder / "node_modules"
 

@@ -180,8 +180,6 @@ class Incarnation:
                 refused = problem
                 break
             outcome = await self._take(step, asked)
-            if (failed := next((one.problem for one in asked if one.problem is not None), None)) is not None:
-                raise self._start_failed(failed.message, failed)
         else:
             return None
         if isinstance(outcome, Ended):
@@ -209,13 +207,15 @@ class Incarnation:
         return outcome
 
     async def _hear(self, asked: list[Question], step: Ask) -> Outcome:
-        """Wait for the first outcome of anything that was asked."""
+        """Wait for the first outcome of anything that was asked; raise where asking on is of no use."""
         seconds = math.inf if step.patience_seconds is None else step.patience_seconds
         with trio.move_on_after(seconds):
             await self._until(lambda: any(q.outcome is not None for q in asked))
             for question in asked:
                 if question.outcome is not None:
                     asked.remove(question)
+                    if question.problem is not None:
+                        raise self._start_failed(question.problem.message, question.problem)
                     return question.outcome
             return Ended()
         return Silence()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ def row(name: str | None, credential: Credential, now: float | None = None) -> d
     found["state"] = "expired" if is_over and not found["refreshable"] else "signed_in"
     if tokens.expires_at is not None:
         found["expires_at"] = int(tokens.expires_at)
-        found["expires_in_seconds"] = max(0, int(tokens.expires_at - now))
+        found["expires_in_seconds"] = max(0, math.ceil(tokens.expires_at - now))
     return found
 
 

@@ -17,9 +17,9 @@ from mcpd.mover import Mover
 from mcpd.protocol.sse import Decoder
 
 from .around import Listener
-from .http_client import Response, pieces
 from .http_failures import Refusal
 from .http_post import RETRY_SECONDS, deliver, listen, messages
+from .http_reply import Reply, pieces
 from .http_talk import Talk
 
 MAX_PAUSE_SECONDS = 60.0
@@ -47,7 +47,7 @@ async def keep_listening(talk: Talk, mover: Mover, owner: Listener) -> None:
         await trio.sleep(pause if decoder.retry_ms is None else decoder.retry_ms / 1000)
 
 
-async def follow(response: Response, decoder: Decoder, mover: Mover, owner: Listener) -> bool:
+async def follow(response: Reply, decoder: Decoder, mover: Mover, owner: Listener) -> bool:
     """Hand over what a stream brings, to its end; return False if it cannot be read on, and must not be asked for again."""
     try:
         async with aclosing(pieces(response)) as stream:
@@ -59,5 +59,5 @@ async def follow(response: Response, decoder: Decoder, mover: Mover, owner: List
     except McpdError:
         return False
     finally:
-        await response.aclose()
+        await response.close()
     return True

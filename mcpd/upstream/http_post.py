@@ -22,8 +22,9 @@ from mcpd.protocol.jsonrpc import Message, NotJsonRpc
 from mcpd.protocol.sse import BOM, Decoder, Event
 
 from .around import Listener
-from .http_client import Attempt, Response, body_of, head_of, pieces
 from .http_failures import Refusal, essence, named, no_message, refused
+from .http_network import Attempt
+from .http_reply import Reply, body_of, head_of, pieces
 from .http_session import STREAM
 from .http_talk import Talk
 
@@ -89,7 +90,7 @@ class Poster:
         else:
             await self.read(post, reply)
 
-    async def opened(self, post: Post, url: str | None = None) -> Response | Refusal:
+    async def opened(self, post: Post, url: str | None = None) -> Reply | Refusal:
         """Send a request; return what came back."""
         talk = self._talk
         return await talk.open(
@@ -130,14 +131,14 @@ class Poster:
 
     # -- an answer -------------------------------------------------------------------------------
 
-    async def read(self, post: Post, response: Response) -> None:
+    async def read(self, post: Post, response: Reply) -> None:
         """Read the answer to a request.
 
         Raises:
             McpdError: There is none.
         """
         try:
-            kind = essence(response.headers.get("content-type", ""))
+            kind = essence(response.content_type)
             if kind == STREAM:
                 await self._follow_to_answer(post, response)
             elif kind == "application/json" or kind.endswith("+json") or not kind:
@@ -145,10 +146,10 @@ class Poster:
             else:
                 self._no_message(post, response, await head_of(response))
         finally:
-            await response.aclose()
+            await response.close()
 
-    def _no_message(self, post: Post, response: Response, body: bytes) -> None:
-        status, kind = response.status_code, response.headers.get("content-type", "")
+    def _no_message(self, post: Post, response: Reply, body: bytes) -> None:
+        status, kind = response.status, response.content_type
         if post.method == "server/discover" and self._talk.session.revision is None:
             line = evidence.of_probe(status, b"", post.id)
             if line is not None:
@@ -156,11 +157,11 @@ class Poster:
                 return
         self.fail(post, no_message(self._talk.server.name, status, kind, body, self._talk.redact))
 
-    async def _take_body(self, post: Post, response: Response) -> None:
+    async def _take_body(self, post: Post, response: Reply) -> None:
         try:
             body = await body_of(response, self._limit)
         except McpdError as problem:
-            what = named(response.status_code, response.headers.get("content-type", ""))
+            what = named(response.status, response.content_type)
             problem.message = f"{what}, but {problem.message}"
             raise self._talk.named(problem) from None
         line = one_line(body)
@@ -179,7 +180,7 @@ class Poster:
 
     # -- streams ---------------------------------------------------------------------------------
 
-    async def _follow_to_answer(self, post: Post, response: Response) -> None:
+    async def _follow_to_answer(self, post: Post, response: Reply) -> None:
         """Follow a stream, and those that go on with it, until the answer is there.
 
         Raises:
@@ -190,17 +191,17 @@ class Poster:
             idle = 0 if decoder.blocks else idle + 1
             if decoder.last_id is None or self._talk.session.revision is None or idle > MAX_IDLE_RESUMES:
                 raise self._ended(response)
-            await response.aclose()
+            await response.close()
             decoder = decoder.resumed()
             response = await self._resumed(decoder, self._ended(response))
 
-    def _ended(self, response: Response) -> ExchangeLost:
-        kind = f"HTTP {response.status_code}, {STREAM}"
+    def _ended(self, response: Reply) -> ExchangeLost:
+        kind = f"HTTP {response.status}, {STREAM}"
         problem = ExchangeLost(f"the stream ended without the answer ({kind})", may_have_run=True)
         self._talk.named(problem)
         return problem
 
-    async def _follow(self, post: Post, response: Response, decoder: Decoder, headers: Mapping[str, str]) -> bool:
+    async def _follow(self, post: Post, response: Reply, decoder: Decoder, headers: Mapping[str, str]) -> bool:
         """Hand over what a stream brings, to its end; return whether the answer was in it."""
         is_answered = False
         try:
@@ -216,7 +217,7 @@ class Poster:
             problem.may_have_run = True
             raise self._talk.named(problem) from None
         finally:
-            await response.aclose()
+            await response.close()
         return is_answered
 
     def _take(self, events: list[Event], post: Post, headers: Mapping[str, str]) -> bool:
@@ -228,7 +229,7 @@ class Poster:
         deliver(self._mover, self._owner, lines, post.id)
         return answer is not None
 
-    async def _resumed(self, decoder: Decoder, lost: ExchangeLost) -> Response:
+    async def _resumed(self, decoder: Decoder, lost: ExchangeLost) -> Reply:
         """Ask for the rest of a stream, after the pause that the server wants.
 
         Raises:
@@ -260,7 +261,7 @@ def deliver(mover: Mover, owner: Listener, lines: list[bytes], origin: bytes) ->
     mover.batch(work)
 
 
-async def listen(talk: Talk, last_id: bytes | None, url: str | None = None) -> Response | Refusal:
+async def listen(talk: Talk, last_id: bytes | None, url: str | None = None) -> Reply | Refusal:
     """Open a stream by GET, the server's own or the rest of another; an answer that is no stream is a refusal.
 
     Raises:
@@ -270,10 +271,10 @@ async def listen(talk: Talk, last_id: bytes | None, url: str | None = None) -> R
     if last_id is not None:
         headers["Last-Event-ID"] = last_id.decode("utf-8", "replace")
     reply = await talk.open("GET", headers, url=url)
-    if isinstance(reply, Refusal) or essence(reply.headers.get("content-type", "")) == STREAM:
+    if isinstance(reply, Refusal) or essence(reply.content_type) == STREAM:
         return reply
-    await reply.aclose()
-    return Refusal(reply.status_code, reply.headers.get("content-type", ""), b"")
+    await reply.close()
+    return Refusal(reply.status, reply.content_type, b"")
 
 
 def answers(line: bytes, request_id: bytes) -> bool:

@@ -30,7 +30,7 @@ FIRST_SAID = "2025-06-18"
 # Tools whose arguments are mirrored; more than that no list of ours has.
 MAX_MIRRORING = 10_000
 
-DEFAULTS = {"User-Agent": f"mcpd/{__version__}", "Accept-Encoding": "gzip, deflate"}
+DEFAULTS = {"User-Agent": f"mcpd/{__version__}", "Accept-Encoding": "gzip"}
 # What is not the user's to say: it belongs to the protocol, or to how messages are put on the wire.
 _OURS = frozenset({
     "accept", "content-type", "content-length", "transfer-encoding", "connection", "last-event-id", "mcp-session-id",
@@ -120,7 +120,7 @@ class HttpSession:
     # -- what is learned -------------------------------------------------------------------------
 
     def learn(self, method: str, line: bytes, headers: Mapping[str, str]) -> None:
-        """Learn from the answer to a request of ours."""
+        """Learn from the answer to a request of ours; the names of the headers are in lower case."""
         if method == "initialize":
             self._begin(line, headers)
         elif method in ("tools/list", "tools/search") and self.revision is None:
@@ -132,7 +132,7 @@ class HttpSession:
         except (NotJsonRpc, msgspec.MsgspecError, RecursionError):
             return  # a refusal, or no answer: whoever asked finds that out
         self.revision = agreed.protocolVersion
-        session_id = headers.get(SESSION_ID, "")
+        session_id = headers.get(SESSION_ID.lower(), "")
         self.id = session_id if _VISIBLE(session_id) else None
 
     def _learn_tools(self, line: bytes) -> None:

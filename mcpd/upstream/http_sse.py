@@ -18,9 +18,9 @@ from mcpd.mover import Mover
 from mcpd.protocol.sse import Decoder, Event
 
 from .around import Listener
-from .http_client import Response, head_of, pieces
 from .http_failures import Refusal, refused
 from .http_post import Post, Poster, deliver, listen, messages
+from .http_reply import Reply, head_of, pieces
 from .http_talk import Talk, origin
 
 
@@ -50,7 +50,7 @@ class OldStream:
             self._named.set()
         return self._problem
 
-    async def _follow(self, response: Response) -> None:
+    async def _follow(self, response: Reply) -> None:
         try:
             async with aclosing(pieces(response)) as stream:
                 async for piece in stream:
@@ -60,7 +60,7 @@ class OldStream:
                     if lines := messages(events):
                         deliver(self._mover, self._owner, lines, b"")
         finally:
-            await response.aclose()
+            await response.close()
 
     def _look_for_address(self, events: list[Event]) -> None:
         where = next((event.data for event in events if event.name == "endpoint"), None)

@@ -20,8 +20,10 @@ from mcpd.errors import AuthRequired, ExchangeLost, HttpFailed, McpdError
 from mcpd.protocol.http_headers import retry_after
 
 from .around import Credentials
-from .http_client import Attempt, Client, Response, head_of
+from .http_client import Client
 from .http_failures import Refusal
+from .http_network import Attempt
+from .http_reply import Reply, head_of
 from .http_session import HttpSession, combined
 
 MAX_HOPS = 5
@@ -68,7 +70,7 @@ class Talk:
         *,
         repeatable: bool = True,
         url: str | None = None,
-    ) -> Response | Refusal:
+    ) -> Reply | Refusal:
         """Send a request; return its answer to be read and closed, or what was said instead of one.
 
         Args:
@@ -90,7 +92,7 @@ class Talk:
         while True:
             shown = await self._shown()
             response = await self._send(verb, target, combined(shown, protocol), body, attempt, repeatable=repeatable)
-            status = response.status_code
+            status = response.status
             if 200 <= status < 300:
                 return response
             refusal = await _read(response)
@@ -111,7 +113,7 @@ class Talk:
 
     async def _send(
         self, verb: str, url: str, headers: dict[str, str], body: bytes | None, attempt: Attempt, *, repeatable: bool
-    ) -> Response:
+    ) -> Reply:
         """Send it, once more if the server dropped the connection that it came on and it bears that."""
         tries = 0
         while True:
@@ -179,6 +181,8 @@ class Talk:
         except ValueError:
             target, there = "", "nowhere"
         if status not in _KEPT or not target or there != origin(url):
+            if there == origin(url):
+                there += urlsplit(target).path
             why, hint = f"redirects to {there} (HTTP {status})", f"put the new address into url of server {name}"
         elif hops > MAX_HOPS:
             why, hint = f"redirects more than {MAX_HOPS} times (HTTP {status})", None
@@ -201,7 +205,7 @@ class Talk:
         except McpdError:
             return
         if not isinstance(reply, Refusal):
-            await reply.aclose()
+            await reply.close()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -221,13 +225,13 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{host}" + ("" if standard else f":{port}")
 
 
-async def _read(response: Response) -> Refusal:
+async def _read(response: Reply) -> Refusal:
     """Read the beginning of a refusal, and give its connection back."""
     body = b""
     with trio.move_on_after(REFUSAL_SECONDS):
         body = await head_of(response)
     pause = retry_after(response.headers.get("retry-after", ""), time.time())
-    return Refusal(response.status_code, response.headers.get("content-type", ""), body, pause)
+    return Refusal(response.status, response.content_type, body, pause)
 
 
 def _is_soon(refusal: Refusal) -> bool:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import tomllib
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -53,6 +54,13 @@ def python(cache: Path) -> str:
 def sdk(cache: Path) -> str:
     """A Python with the official SDK; the servers from PyPI may need another one."""
     return _python(cache / "sdk", SDK)
+
+
+@pytest.fixture(scope="session")
+def signing(cache: Path) -> str:
+    """A Python with all that `pip install '.[oauth]'` brings, but for ourselves."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    return _python(cache / "signing", *project["dependencies"], *project["optional-dependencies"]["oauth"])
 
 
 @pytest.fixture(scope="session")

@@ -30,19 +30,19 @@ from mcpd.broker.shelf import Shelf
 from mcpd.config.expand import launch
 from mcpd.config.load import load
 from mcpd.config.model import Config
+from mcpd.config.state import state_folder
 from mcpd.downstream.control import Control
 from mcpd.downstream.events import tell_reload
 from mcpd.downstream.listener import Listener
-from mcpd.downstream.place import CannotListen, Place, PlaceLost, announce, home_of, unannounce
+from mcpd.downstream.place import CannotListen, Place, PlaceLost, announce, unannounce
 from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
-from mcpd.upstream.credentials import credentials_of
 from mcpd.upstream.crowd import Crowd
 from mcpd.upstream.eras import EraFile
 from mcpd.upstream.guard import Guard
-from mcpd.upstream.http import open_http
+from mcpd.upstream.remotes import Remotes
 from mcpd.upstream.stdio import open_stdio
 
 HEARTBEAT_SECONDS = 5.0
@@ -94,6 +94,7 @@ class Daemon:
     def _build(self, upstreams: trio.Nursery, requests: trio.Nursery) -> None:
         scope, instance, early = self._guardian
         self._guard = Guard(self._mover, self._timers, self._log, scope, instance, early)
+        self._remotes = Remotes(os.path.join(state_folder(), "credentials"), self._guard, upstreams)
         around = Surroundings(
             mover=self._mover,
             timers=self._timers,
@@ -104,7 +105,8 @@ class Daemon:
             eras=EraFile(os.path.join(state_folder(), "eras.json")),
             crowd=Crowd(self._timers),
             spawn=functools.partial(open_stdio, self._guard),
-            connect=functools.partial(open_http, credentials_of),
+            connect=self._remotes.connect,
+            secrets=self._remotes.secrets,
         )
         self._shelf = Shelf(os.path.join(state_folder(), "catalogs"), self._timers, upstreams.start_soon)
         self._broker = Broker(self._config, around, self._store, self._shelf)
@@ -146,6 +148,7 @@ class Daemon:
         """Shut the door, drain, end all servers, and let the last answers out."""
         self._log.info("daemon.stopping", connections=len(self._control.connections))
         self._listener.close()
+        self._remotes.close()
         self._mover.batch(self._broker.close)
         await self._broker.closed()
         with trio.move_on_after(FLUSH_SECONDS):
@@ -224,16 +227,6 @@ class Daemon:
             self._listener.close()
             self._listener.open(sock)
             self._place.drop_old()
-
-
-def state_folder() -> str:
-    """Return the folder for what is kept between runs."""
-    from platformdirs import user_state_path
-
-    try:
-        return str(user_state_path("mcpd", appauthor=False))
-    except RuntimeError:  # there is no home, and nothing to keep
-        return f"{home_of(os.environ)}/.local/state/mcpd"
 
 
 def tell_ready(fd: int | None) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 EXIT_UNEXPECTED = 1
 EXIT_USAGE = 2
+EXIT_SIGN_IN = 3
 EXIT_SERVER = 4
 EXIT_TOOL = 5
 EXIT_UNREACHABLE = 6
@@ -43,7 +44,7 @@ EXIT_CODES = {
     "unknown_method": EXIT_USAGE,
     "invalid_page": EXIT_USAGE,
     "timeout": EXIT_TIMEOUT,
-    "auth_required": 3,
+    "auth_required": EXIT_SIGN_IN,
     "denied": 8,
     "pending_trust": 8,
     "approval_required": 8,

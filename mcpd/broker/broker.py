@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import trio
 
+from mcpd.config.age import is_outdated
 from mcpd.config.diff import diff
 from mcpd.config.model import Config, Server
 from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping, UnknownServer
@@ -92,19 +93,22 @@ class Broker:
             McpdError: There is none, it could not be started, or the work has failed.
         """
         while True:
-            await trio.lowlevel.checkpoint_if_cancelled()  # who has left meanwhile must not be noted anywhere
+            # Who has left meanwhile must not be noted anywhere, nor get a copy: not at first, and not after a wait.
+            await trio.lowlevel.checkpoint_if_cancelled()
             place = self.resolve(name, guest.seeker)
             place.meet(guest)
             try:
                 if not self.upstream(name).settled(place):
                     await place.slot.ready()
                     continue
-                done = await work(place)
-                if self.resolve(name, guest.seeker) is place:
-                    return done
-            except McpdError:
-                if self.resolve(name, guest.seeker) is place:
-                    raise
+                done, problem = await work(place), None
+            except McpdError as one:
+                problem = one
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if self.resolve(name, guest.seeker) is place:
+                if problem is not None:
+                    raise problem
+                return done
 
     async def ready(self, name: str, guest: Guest) -> Place:
         """Return the copy that is a client's when it is ready; raises as `at`."""
@@ -130,6 +134,8 @@ class Broker:
         hint = f"did you mean {', '.join(near)}?" if near else "mcpd ls"
         if not config.servers and not config.wrong:
             hint = f"write a [servers.NAME] into {config.path}"
+        if is_outdated(config):
+            hint = "the configuration has changed since it was read: mcpd reload"
         return UnknownServer(f"there is no server '{name[:200]}'", server=name[:200], hint=hint, near=near)
 
     # -- calling ---------------------------------------------------------------------------------

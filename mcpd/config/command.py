@@ -1,6 +1,6 @@
 """`mcpd config check | show | path`: what the command line prints about a configuration.
 
-Nothing is expanded here, and literal values of `env` and `headers` are never printed.
+Nothing is expanded here, and literal values of `env` and `headers`, and secrets of `oauth`, are never printed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, structs
 
+from mcpd.config import literal
+from mcpd.config.model import bare_url
 from mcpd.config.redact import Redactor
 from mcpd.config.rules import quoted, spelled
 from mcpd.config.schema import suggestion
 from mcpd.errors import McpdError, Misconfigured, UnknownServer
 
 if TYPE_CHECKING:
-    from mcpd.config.model import Config, Problem, Server
+    from collections.abc import Callable
+
+    from mcpd.config.model import Config, OAuth, Problem, Server
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_:]*)(:-[^}]*)?\}")
 # A scheme in front of a reference tells nothing.
@@ -42,17 +46,14 @@ def path(config: Config, *, as_json: bool = False) -> Output:
 
 def check(config: Config, *, as_json: bool = False) -> Output:
     """Say everything that is wrong; exit 9 unless all of it is warnings."""
-    errors = [problem for problem in config.problems if not problem.warning]
+    problems = [*config.problems, *literal.warnings(config)]
+    errors = [problem for problem in problems if not problem.warning]
     if as_json and errors:
         return Output(EXIT_CONFIGURATION, "", _line({"error": _failure(config, errors)}))
     if as_json:
-        answer = {
-            "file": config.file,
-            "servers": list(config.servers),
-            "problems": [_plain(p) for p in config.problems],
-        }
+        answer = {"file": config.file, "servers": list(config.servers), "problems": [_plain(each) for each in problems]}
         return Output(0, _line(answer))
-    said = "".join(f"{'warning' if problem.warning else 'error'}: {problem}\n" for problem in config.problems)
+    said = "".join(f"{'warning' if problem.warning else 'error'}: {problem}\n" for problem in problems)
     if errors:
         return Output(EXIT_CONFIGURATION, "", said)
     where = config.file or f"no file at {config.path}, the demo server only"
@@ -115,17 +116,21 @@ def _line(value: object) -> str:
 
 
 def _visible(server: Server) -> dict[str, Any]:
-    """Return the keys of a server as one may print them; those without a value are left out."""
-    plain = Redactor().text
+    """Return the keys of a server as one may print them; without a value, or beside the other kind of server, they are left out."""
+    plain, idle = Redactor().text, _OF_REMOTES if server.url is None else _OF_PROGRAMS
     values: dict[str, Any] = {}
     for key, value in structs.asdict(server).items():
         match key, value:
-            case ("name" | "shown_as", _) | (_, None):
+            case ("name" | "shown_as", _) | (_, None) | ("headers_helper", ()):
+                continue
+            case _ if key in idle:
                 continue
             case (("env" | "headers"), table):
                 values[key] = {name: _reference_only(text) for name, text in table.items()}
             case "url", _:
                 values[key] = server.target
+            case "oauth", oauth:
+                values[key] = _visible_oauth(oauth)
             case _, Struct():
                 values[key] = structs.asdict(value)
             case _, tuple():
@@ -133,6 +138,17 @@ def _visible(server: Server) -> dict[str, Any]:
             case _:
                 values[key] = value
     return values
+
+
+_OF_REMOTES = {"headers", "bearer_env", "headers_helper", "oauth", "allow_legacy_sse", "insecure"}
+_OF_PROGRAMS = {"args", "env", "framing"}
+
+
+def _visible_oauth(oauth: OAuth) -> dict[str, Any]:
+    values = {key: value for key, value in structs.asdict(oauth).items() if value not in (None, ())}
+    shown: dict[str, Callable[[str], str]] = dict.fromkeys(("client_secret", "private_key"), _reference_only)
+    shown |= dict.fromkeys(("client_metadata_url", "issuer"), bare_url)
+    return {key: shown[key](value) if key in shown else value for key, value in values.items()}
 
 
 def _reference_only(text: str) -> str:

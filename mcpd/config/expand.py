@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from msgspec import Struct
 
 from mcpd.config.load import home_of, in_home, split_command
+from mcpd.config.model import OAuth
 from mcpd.config.redact import MIN_SECRET_CHARS
 from mcpd.config.rules import split_hint
 from mcpd.errors import Misconfigured, ServerUnavailable
@@ -32,8 +33,9 @@ OURSELVES = "mcpd"
 class Launch(Struct, frozen=True, kw_only=True):
     """A resolved start: `argv[0]` is the path of the program; `env` is all that the child gets.
 
-    For a remote server there is a `url` instead, with the `headers` of each request; a `helper` is a command that
-    prints more of them. `secrets` are the values of the entry that must not be seen (see `redact`).
+    For a remote server there is a `url` instead, with the `headers` of each request and what `oauth` says of its
+    client; `helper` is an argv, with this `env` and `cwd`, that prints more headers. `secrets` are the values of the
+    entry that must not be seen (see `redact`).
     """
 
     argv: tuple[str, ...] = ()
@@ -43,6 +45,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     url: str | None = None
     headers: dict[str, str] = {}
     helper: tuple[str, ...] = ()
+    oauth: OAuth = OAuth()
 
     def __repr__(self) -> str:
         if self.url is not None:
@@ -62,8 +65,7 @@ def launch(server: Server, environ: Mapping[str, str], project: str | None = Non
         from mcpd.config.remote import reach  # few have any
 
         return reach(server, expander, environ)
-    env = {name: value for name, value in environ.items() if _is_common(name)}
-    env |= {name: environ[name] for name in server.env_pass if name in environ}
+    env = passed_on(server, environ)
     own = expander.table(server.env, "env")
     env |= own
     cwd = _folder(server, expander, environ, project)
@@ -72,6 +74,11 @@ def launch(server: Server, environ: Mapping[str, str], project: str | None = Non
     argv = (_resolve(server, program, env.get("PATH", os.defpath), cwd), *args)
     passed = {name: environ[name] for name in server.env_pass if name in environ}
     return Launch(argv=argv, env=env, cwd=cwd, secrets=secrets_of(own, passed, expander.used))
+
+
+def passed_on(server: Server, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a child gets of the daemon's environment."""
+    return {name: value for name, value in environ.items() if _is_common(name) or name in server.env_pass}
 
 
 def _is_common(name: str) -> bool:

@@ -12,7 +12,10 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mcpd.config import schema
+from mcpd.config.age import changed_ns
 from mcpd.config.model import Config, Daemon, Problem, Server
 from mcpd.config.rules import Wrong, found, quoted, split_hint
 
@@ -51,6 +54,11 @@ def load(option: str | None, environ: Mapping[str, str]) -> Config:
     that it is missing is the problem.
     """
     path = config_path(option, environ)
+    changed_at = changed_ns(path)  # before it is read: a change in between makes it outdated
+    return msgspec.structs.replace(_load(path, option, environ), changed_at=changed_at)
+
+
+def _load(path: str, option: str | None, environ: Mapping[str, str]) -> Config:
     named = bool(option or environ.get("MCPD_CONFIG"))
     try:
         try:

@@ -75,6 +75,9 @@ class OAuth(Struct, frozen=True, kw_only=True):
     private_key: str | None = None
     redirect_port: int = 0
 
+    def __repr__(self) -> str:
+        return f"OAuth({self.grant!r}, {self.auth_method!r})"
+
 
 class Server(Struct, frozen=True, kw_only=True):
     """One configured server; exactly one of `command` and `url` is set."""
@@ -120,7 +123,7 @@ class Server(Struct, frozen=True, kw_only=True):
         if self.shown_as is not None:
             return self.shown_as
         if self.command is None:
-            return _bare_url(self.url or "")
+            return bare_url(self.url or "")
         words = (self.command, *self.args)
         if all(map(_PLAIN, words)):
             return " ".join(words)
@@ -178,6 +181,7 @@ class Config(Struct, frozen=True, kw_only=True):
         servers: the right entries in the order of the file, disabled ones too.
         wrong: the misconfigured entries, each with its first problem.
         problems: all of them, of entries and of the file.
+        changed_at: the time of its last change in nanoseconds, when it was read; 0 if it is not known.
     """
 
     path: str
@@ -186,6 +190,7 @@ class Config(Struct, frozen=True, kw_only=True):
     servers: dict[str, Server] = field(default_factory=dict)
     wrong: dict[str, Problem] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    changed_at: int = 0
 
     @property
     def unusable(self) -> bool:
@@ -193,7 +198,8 @@ class Config(Struct, frozen=True, kw_only=True):
         return any(problem.key is None and not problem.warning for problem in self.problems)
 
 
-def _bare_url(url: str) -> str:
+def bare_url(url: str) -> str:
+    """Return a URL without what may be secret in it: user, password, query, fragment."""
     scheme, mark, rest = url.partition("://")
     for end in "?#":
         rest = rest.partition(end)[0]

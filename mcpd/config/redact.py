@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 MARK = "[redacted]"
 MIN_SECRET_CHARS = 6
@@ -31,7 +31,9 @@ def _starts(literal: str) -> str:
 
 
 _KEY_HINT = "-----BEGIN "
-_KEY = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----)?"
+_KEY = (
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----)?"
+)
 
 # Each expression begins with a literal, so that the engine searches it like a plain text; what must
 # not stand before it is asked afterwards.  The texts in front say whether to try at all; until then it
@@ -83,6 +85,33 @@ class Redactor:
         if _KEY_HINT in text:
             text = re.sub(_KEY, lambda key: MARK + "\n" * key[0].count("\n"), text)
         return [self.text(line) for line in text.split("\n")]
+
+
+class LiveRedactor(Redactor):
+    """A redactor of secrets that change: they are asked for each time.
+
+    Args:
+        secrets: returns all that there are now.
+    """
+
+    def __init__(self, secrets: Callable[[], frozenset[str]]) -> None:
+        self._secrets, self._known = secrets, secrets()
+        super().__init__(self._known)
+
+    def text(self, text: str) -> str:
+        """Return the text with `[redacted]` in place of each secret; see `Redactor`."""
+        self._look()
+        return super().text(text)
+
+    def lines(self, lines: Iterable[str]) -> list[str]:
+        """Return as many lines without the secrets in them; see `Redactor`."""
+        self._look()
+        return super().lines(lines)
+
+    def _look(self) -> None:
+        if (secrets := self._secrets()) != self._known:
+            self._known = secrets
+            super().__init__(secrets)
 
 
 def last(text: str, characters: int) -> str:

@@ -89,8 +89,8 @@ class Asker:
     def digest(self) -> bytes:
         """What tells this request from others: what is asked for, and with which arguments."""
         params = self.params
-        parts = [self.method, *(_plain(one) for one in (params.name, params.uri, params.arguments))]
-        return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).digest()
+        parts = [self.method.encode(), *(_plain(one) for one in (params.name, params.uri, params.arguments))]
+        return hashlib.sha256(b"\n".join(parts)).digest()
 
     # -- what it is told -------------------------------------------------------------------------
 
@@ -176,9 +176,9 @@ def ask_again(questions: dict[str, Question], state: str, info: Raw) -> bytes:
     return shaping.input_required(requests, state, info)
 
 
-def _plain(raw: Raw) -> object:
-    """Return a value so that two ways to write it are the same."""
+def _plain(raw: Raw) -> bytes:
+    """Return JSON on one line in which two ways to write a value are the same, as far as it can be read."""
     try:
-        return msgspec.json.decode(raw) if raw else None
-    except (msgspec.MsgspecError, RecursionError):
-        return bytes(raw).decode("utf-8", "replace")
+        return msgspec.json.encode(msgspec.json.decode(raw), order="sorted") if raw else b""
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return bytes(raw)

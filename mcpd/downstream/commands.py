@@ -118,7 +118,10 @@ class Commands:
         self._broker, self._lists = broker, lists
 
     async def run(self, connection: Connection, p: CliParams) -> dict[str, object]:
-        """Run one command line; return `{exit, stdout, stderr}`, whatever happens."""
+        """Run one command line; return `{exit, stdout, stderr}`, whatever happens.
+
+        Where a sign-in is missing, `error` says what the server wants: the client can sign in and ask again.
+        """
         argv = p.argv
         as_json, server = wants_json(argv), None
         try:
@@ -132,7 +135,8 @@ class Commands:
             raise  # not rendered: the client may ask the next daemon
         except McpdError as problem:
             output = error_output(problem.to_error(), as_json=as_json, server=server)
-        return {"exit": output.exit, "stdout": output.stdout, "stderr": output.stderr}
+        answer: dict[str, object] = {"exit": output.exit, "stdout": output.stdout, "stderr": output.stderr}
+        return answer if output.wants is None else {**answer, "error": output.wants}
 
     # -- call ------------------------------------------------------------------------------------
 

@@ -111,7 +111,8 @@ class Facade:
     Args:
         broker: has the servers.
         aggregate: the servers as one.
-        auto: show them as one if they have few tools; that is decided when the tools are first listed.
+        auto: show them as one if they have few tools; that is decided when the tools are first listed,
+            or once enough of the servers have started to tell.
     """
 
     alone = False
@@ -141,9 +142,10 @@ class Facade:
             return await self._aggregate.listing(kind, guest)
         if self._is_direct is not False:
             shown = await self._aggregate.listing(kind, guest)
-            if self._is_direct is None:
-                self._decide(is_direct=len(shown.items) <= DIRECT_TOOLS)
-            if self._is_direct:
+            is_direct = self._is_direct or len(shown.items) <= DIRECT_TOOLS
+            if self._is_direct is None and not (is_direct and shown.pending):  # those that still start may have more
+                self._decide(is_direct=is_direct)
+            if is_direct:
                 return shown
             self._broker.audience.unlisted(guest.key, kind)
         return Shown(list(_DESCRIPTORS), TTL_MS)

@@ -22,6 +22,7 @@ from mcpd.errors import BadRequest, McpdError
 from mcpd.mover import Mover
 from mcpd.protocol import capabilities, jsonrpc, mcp, rawjson, shaping
 from mcpd.protocol.budgets import Budget
+from mcpd.protocol.session import Session
 from mcpd.timers import Timers
 
 from . import requested
@@ -82,8 +83,8 @@ class Face:
             **both,
             "ping": lambda ask: connection.answer(ask.id, {}),
             "logging/setLevel": self._set_level,
-            "resources/subscribe": lambda ask: self._wish(ask, self.hearing.subscribe),
-            "resources/unsubscribe": lambda ask: self._wish(ask, self.hearing.unsubscribe),
+            "resources/subscribe": lambda ask: self.start(ask, self.hearing.subscribing(ask.params.text("uri"))),
+            "resources/unsubscribe": self._unsubscribe,
         }
         self._modern: dict[str, Callable[[Ask], None]] = {
             **both,
@@ -142,7 +143,10 @@ class Face:
         self.parking.close()
         self.connection.tasks.close()
 
-    close = half_closed
+    def close(self) -> None:
+        """Give up everything: the client has left, or begins anew. Idempotent."""
+        self.half_closed()
+        self.hearing.close()
 
     # -- handshakes ------------------------------------------------------------------------------
 
@@ -156,6 +160,7 @@ class Face:
         async def work() -> Raw:
             card = await self._presented()
             offered = shaping.capabilities(card.capabilities, revision=revision)
+            self.batch(lambda: self.hearing.presented(card.capabilities))
             return Raw(shaping.initialize_result(card.info, offered, card.instructions, revision))
 
         self.start(ask, work)
@@ -169,10 +174,8 @@ class Face:
         self.start(ask, work)
 
     async def _presented(self) -> Card:
-        """Return how the source presents itself; what was only a guess is asked for again."""
-        card = self._card
-        if card is None or not card.is_final:
-            card = self._card = await self.source.card(self.connection)
+        """Return how the source presents itself now; that may be another way than the last time."""
+        card = self._card = await self.source.card(self.connection)
         return card
 
     @property
@@ -182,9 +185,17 @@ class Face:
 
     def info_of(self, server: str) -> Raw:
         """Return the Implementation object of a server, for results that come from it; empty if it is not known."""
-        upstream = self._broker.upstreams.get(server)
-        session = None if upstream is None else upstream.place_for(self.connection.seeker).presenting.known
+        session = self._session_of(server)
         return NO_INFO if session is None else session.server_info
+
+    def is_modern(self, server: str) -> bool:
+        """Whether a server is known to be of the modern era."""
+        session = self._session_of(server)
+        return session is not None and session.modern
+
+    def _session_of(self, server: str) -> Session | None:
+        upstream = self._broker.upstreams.get(server)
+        return None if upstream is None else upstream.place_for(self.connection.seeker).presenting.known
 
     def has_queue(self, server: str) -> bool:
         """Whether calls wait for a place at the client's copy of a server."""
@@ -230,14 +241,10 @@ class Face:
 
         self.start(ask, work)
 
-    def _wish(self, ask: Ask, wish: Callable[[str], Awaitable[None]]) -> None:
-        uri = ask.params.text("uri")
-
-        async def work() -> object:
-            await wish(uri)
-            return {}
-
-        self.start(ask, work)
+    def _unsubscribe(self, ask: Ask) -> None:
+        """End a subscription at once: a subscribe that follows must not be overtaken."""
+        self.hearing.unsubscribe(ask.params.text("uri"))
+        self.connection.answer(ask.id, {})
 
     def _listen(self, ask: Ask) -> None:
         try:
@@ -261,6 +268,7 @@ class Face:
     def refuse(self, ask: Ask, problem: McpdError) -> None:
         """Answer a request with an error."""
         self.connection.send(jsonrpc.refusal(ask.id, msgspec.json.encode(self._worded(ask, problem))))
+        self.connection.settle()
 
     def _worded(self, ask: Ask, problem: McpdError) -> dict[str, Any]:
         return worded(ask.method, problem.to_error(), is_modern=ask.is_modern)

@@ -81,6 +81,7 @@ class Gathering:
                 answers[name] = await self._broker.at(name, guest, lambda place: place.catalog.listing(kind))
             except McpdError as problem:
                 problems[name] = problem
+                await trio.lowlevel.checkpoint()  # near names were looked for, and others have calls going
 
         slow = []
         for name in self.asked:
@@ -89,6 +90,7 @@ class Gathering:
             else:
                 slow.append(name)
         await self._wait(slow, ask, guest)
+        await trio.lowlevel.checkpoint_if_cancelled()  # for who has left meanwhile nothing goes on
         late = [name for name in slow if name not in answers and name not in problems]
         for name in late:
             self._go_on(kind, name, guest)

@@ -9,7 +9,9 @@ basic/patterns/subscriptions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import weakref
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -61,43 +63,90 @@ class Listen:
     uris: dict[str, Route] = field(default_factory=dict)
 
 
+class _Subscribing:
+    """One resources/subscribe under way; it is over when `scope` is cancelled, and then nothing is subscribed."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri, self.scope = uri, trio.CancelScope()
+
+
 class Hearing:
     """What one client hears."""
 
     def __init__(self, face: Face, broker: Broker, *, resumed: bool) -> None:
         self._face, self._broker, self._resumed = face, broker, resumed
         self._initialized = False
+        self._offered = frozenset[str]()
         self._listens: dict[bytes, Listen] = {}
         self._subscribed: dict[str, Route] = {}
+        self._under_way = weakref.WeakSet[_Subscribing]()
+        # How many listens and subscriptions want each, those included that are still being agreed on.
+        self._claims = Counter[Route]()
+
+    def close(self) -> None:
+        """Take back all that is wanted: the client goes on in another way, or not at all. Idempotent."""
+        for one in self._under_way:
+            self._give_up(one)
+        self._want_no_more([route for route, count in self._claims.items() for _ in range(count)])
 
     # -- a legacy client -------------------------------------------------------------------------
 
     def opened(self) -> None:
         """A legacy session begins; what an earlier one has subscribed to goes on."""
-        self._initialized = False
+        self._initialized, self._offered = False, frozenset()
+
+    def presented(self, capabilities: Iterable[str]) -> None:
+        """The client is told what there is."""
+        self._offered = frozenset(capabilities)
+        self._catch_up()
 
     def initialized(self) -> None:
-        """The client is ready to hear; one that has lost an earlier daemon hears that all may have changed."""
-        if not self._initialized and self._resumed:
-            for method in _CHANGED:
-                self._face.connection.hear(method, b"{}")
-        self._initialized = True
+        """The client is ready to hear."""
+        if not self._initialized:
+            self._initialized = True
+            self._catch_up()
 
-    async def subscribe(self, uri: str) -> None:
-        """Let the client hear of a resource.
+    def _catch_up(self) -> None:
+        """Tell one that has lost an earlier daemon that all may have changed, once it knows what there is."""
+        if self._initialized and self._resumed:
+            for method, capability in _CHANGED.items():
+                if capability in self._offered:
+                    self._face.connection.hear(method, b"{}")
 
-        Raises:
-            McpdError: The server offers no subscriptions, has refused, or cannot be had.
+    def subscribing(self, uri: str) -> Callable[[], Awaitable[object]]:
+        """Return what lets the client hear of a resource, unless it wants no more before that is agreed on.
+
+        That raises McpdError if the server offers no subscriptions, has refused, or cannot be had.
         """
-        self._subscribed[uri] = await self._want(uri)
-        if self._resumed:
-            self._face.connection.hear(UPDATED, msgspec.json.encode({"uri": uri}))
+        one = _Subscribing(uri)
+        self._under_way.add(one)
 
-    async def unsubscribe(self, uri: str) -> None:
-        """Let it hear of it no more."""
-        await trio.lowlevel.checkpoint()
+        async def work() -> object:
+            with one.scope:
+                route = await self._want(uri)
+                if one.scope.cancel_called:  # just when the server had agreed
+                    self._want_no_more([route])
+                    return {}
+                before, self._subscribed[uri] = self._subscribed.get(uri), route
+                if before is not None:
+                    self._want_no_more([before])
+                if self._resumed:
+                    self._face.connection.hear(UPDATED, msgspec.json.encode({"uri": uri}))
+            return {}
+
+        return work
+
+    def unsubscribe(self, uri: str) -> None:
+        """Let it hear of it no more, whatever has become of its wish so far."""
+        for one in self._under_way:
+            if one.uri == uri:
+                self._give_up(one)
         if (route := self._subscribed.pop(uri, None)) is not None:
             self._want_no_more([route])
+
+    def _give_up(self, one: _Subscribing) -> None:
+        self._face.connection.wake()
+        one.scope.cancel()
 
     # -- a modern client -------------------------------------------------------------------------
 
@@ -123,7 +172,8 @@ class Hearing:
             self._acknowledge(request_id, listen, wanted)
             await trio.sleep_forever()
         finally:
-            self._listens.pop(request_id, None)
+            if self._listens.get(request_id) is listen:  # its id may be that of another one by now
+                del self._listens[request_id]
             self._want_no_more(listen.uris.values())
 
     def _acknowledge(self, request_id: bytes, listen: Listen, wanted: Filter) -> None:
@@ -154,18 +204,31 @@ class Hearing:
         async def subscribed(place: Place) -> None:
             await place.interests.subscribed(connection, route.name)
 
-        await self._broker.at(route.server, connection, subscribed)
+        self._claims[route] += 1
+        agreed = False
+        try:
+            await self._broker.at(route.server, connection, subscribed)
+            agreed = True
+        finally:
+            if not agreed:
+                self._want_no_more([route])
         return route
 
     def _want_no_more(self, routes: Iterable[Route]) -> None:
-        """Take back what no listen and no subscription wants any more."""
-        kept = {*self._subscribed.values(), *(one for listen in self._listens.values() for one in listen.uris.values())}
+        """Take back a claim on each of these; what nobody wants any more the servers need not tell."""
         connection = self._face.connection
-        for route in set(routes) - kept:
-            if route.server not in self._broker.upstreams:
+        for route in routes:
+            if not self._claims[route]:
+                del self._claims[route]  # all were taken back before
                 continue
-            interests = self._broker.resolve(route.server, connection.seeker).interests
-            self._face.batch(partial(interests.unsubscribe, connection, route.name))
+            self._claims[route] -= 1
+            if self._claims[route]:
+                continue
+            del self._claims[route]
+            # Of who has left nothing is noted any more, and a look at his copy would make one.
+            if route.server in self._broker.upstreams and not connection.closed:
+                interests = self._broker.resolve(route.server, connection.seeker).interests
+                self._face.batch(partial(interests.unsubscribe, connection, route.name))
 
     # -- what comes ------------------------------------------------------------------------------
 

@@ -30,6 +30,8 @@ PARK_SECONDS = 600.0
 # While others wait for its server, which it has to itself, it may take no longer than this.
 IN_THE_WAY_SECONDS = 60.0
 PREFIX = "mcpd-parked-"
+# Of one client; behind these stands one that does not come back, and the oldest are given up.
+MAX_PARKED = 256
 
 
 class Parked:
@@ -79,6 +81,7 @@ class Parking:
     def __init__(self, face: Face, timers: Timers) -> None:
         self._face, self._timers = face, timers
         self._parked: dict[str, Parked] = {}
+        self._closed = False
 
     def ask(self, asker: Asker, question: Question) -> None:
         """Ask the client of a call, by the result of its request; later, if none of its requests waits now."""
@@ -92,10 +95,13 @@ class Parking:
     def _park(self, parked: Parked) -> None:
         asker = parked.asker
         call, connection = asker.call, asker.connection
-        if call is None or connection.closed:
-            for question in list(parked.questions.values()):
+        if call is None or connection.closed or self._closed:
+            questions, parked.questions = parked.questions, {}
+            for question in questions.values():
                 question.left()
             return
+        while len(self._parked) >= MAX_PARKED:
+            self._expire(next(iter(self._parked.values())))
         parked.state, parked.is_live = PREFIX + os.urandom(16).hex(), False
         self._parked[parked.state] = parked
         self._wait(parked, PARK_SECONDS)
@@ -161,6 +167,7 @@ class Parking:
             parked.asker.call.cancel("the client did not bring the answers")
 
     def close(self) -> None:
-        """Give up all that is parked: nobody will come back for it. Idempotent."""
+        """Give up all that is parked, and park no more: nobody will come back for it. Idempotent."""
+        self._closed = True
         for parked in list(self._parked.values()):
             self._expire(parked)

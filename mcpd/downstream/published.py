@@ -35,6 +35,7 @@ class Published:
         self._lists: list[tuple[str, Items]] = []
         self._pairs: dict[str, Pair] = {}
         self._former: dict[str, Pair | None] = {}
+        self._by_letters: dict[str, list[Pair]] = {}
 
     @property
     def lists(self) -> Sequence[tuple[str, Items]]:
@@ -57,6 +58,7 @@ class Published:
         while len(self._former) > MAX_FORMER:
             del self._former[next(iter(self._former))]
         self._pairs = pairs
+        self._by_letters = {}
 
     def find(self, name: str) -> Pair | None:
         """Return what is published under a name, or was."""
@@ -64,5 +66,10 @@ class Published:
 
     def called(self, name: str) -> Pair | None:
         """Return what models may call so, if that is one thing only."""
-        meant = [pair for pair in self.names if name in names.aliases(pair)]
+        if not self._by_letters:  # a name that is like none is looked for more than once
+            for pair in self.names:
+                self._by_letters.setdefault(names.letters("".join(pair)), []).append(pair)
+        letters = names.letters(name)
+        likely = [self._by_letters.get(one, []) for one in dict.fromkeys((letters, letters.removeprefix("mcp")))]
+        meant = [pair for pairs in likely for pair in pairs if name in names.aliases(pair)]
         return meant[0] if len(meant) == 1 else None

@@ -101,6 +101,8 @@ def of(place: Place) -> dict[str, Any]:
         row["dropped"] = dropped
     if slot.problem is not None:
         row["reason"] = slot.problem.message
+        if row["state"] == "needs_auth":
+            row["hint"] = slot.problem.hint or f"mcpd login {server.name}"
     if (left := slot.retry_after_seconds) is not None:
         row["retry_after_seconds"] = round(left, 2)
     return row

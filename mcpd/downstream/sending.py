@@ -34,7 +34,7 @@ class Sending:
 
     def __init__(self, face: Face, broker: Broker) -> None:
         self._face, self._broker, self._connection = face, broker, face.connection
-        self._level: str | None = None
+        self._leveled = set[str]()
 
     def call(self, ask: Ask) -> None:
         """Call a tool."""
@@ -123,7 +123,8 @@ class Sending:
         if ask.is_modern:
             self._set_level(asker.route.server, params.log_level)
             state = rawjson.string(params.state) if params.state else None
-            if state is not None and state.startswith(PREFIX):
+            # A modern server may give such a state, too: another mcpd does.
+            if state is not None and state.startswith(PREFIX) and not self._face.is_modern(asker.route.server):
                 answers = rawjson_object(params.responses, "inputResponses")
                 self._face.parking.resume(ask.id, state, asker, request.meta, answers)
                 return
@@ -132,12 +133,15 @@ class Sending:
             self._connection.calls[ask.id] = call
 
     def _set_level(self, server: str, level: str | None) -> None:
-        """Let the client hear the log of this request, and of those that say the same."""
+        """Let the client hear the log of a server from this request on, until one to that server says otherwise."""
         if level is not None and level not in LEVELS:
             raise BadRequest(f"there is no log level '{level[:50]}'; one of {', '.join(LEVELS)}")
-        if level != self._level:
-            self._level = level
+        if level is not None:
             self._broker.upstream(server).level(self._connection, level)
+            self._leveled.add(server)
+        elif server in self._leveled:
+            self._leveled.discard(server)
+            self._broker.upstream(server).level(self._connection, None)
 
     def _own(self, result: dict[str, Any], shape: shaping.Kind, ask: Ask) -> Raw:
         """Return a result of mcpd's own in the words of the client's revision."""

@@ -30,11 +30,14 @@ class Steering:
 
         place = self._broker.resolve(name, guest.seeker)
         place.meet(guest)
+        problem: McpdError | None = None
         try:
             await place.slot.start()
-        except McpdError:
-            if self._broker.resolve(name, guest.seeker) is place:
-                raise
+        except McpdError as one:
+            problem = one
+        await trio.lowlevel.checkpoint_if_cancelled()  # who has left meanwhile gets no other copy
+        if problem is not None and self._broker.resolve(name, guest.seeker) is place:
+            raise problem
         return await self._broker.at(name, guest, start)
 
     async def stop(self, name: str) -> tuple[Place, int]:

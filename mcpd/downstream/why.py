@@ -80,9 +80,7 @@ def _fields(place: Place, source: str) -> list[dict[str, Any]]:
         _field("scope", place.scope.kind, "scope in its entry, or a client that asks for its own copy"),
         _field("project", place.project or "", f"another project's folder ({source})", place.scope.kind == "project"),
         _field("command" if server.transport == "stdio" else "url", server.target, "what its entry says, expanded"),
-        _field("cwd", _cwd(place), "another folder"),
-        *(_field(f"env.{name}", _is_set(server, name), "another value") for name in (*server.env, *server.env_pass)),
-        *(_field(f"headers.{name}", "(a value)", "another value") for name in server.headers),
+        *(_of_remote(server) if server.transport == "http" else _of_program(place)),
     ]
     if current is not None and current.session is not None:
         session = current.session
@@ -90,6 +88,24 @@ def _fields(place: Place, source: str) -> list[dict[str, Any]]:
         if not session.modern:
             asks = ", ".join(name for name, method in _ASKS.items() if capabilities.read(current.offered).names(method))
             fields.append(_field("may ask for", asks or "nothing", "", splits=False))
+    return fields
+
+
+def _of_program(place: Place) -> list[dict[str, Any]]:
+    server = place.server
+    names = (*server.env, *server.env_pass)
+    return [
+        _field("cwd", _cwd(place), "another folder"),
+        *(_field(f"env.{name}", _is_set(server, name), "another value") for name in names),
+    ]
+
+
+def _of_remote(server: Server) -> list[dict[str, Any]]:
+    fields = [_field(f"headers.{name}", "(a value)", "another value") for name in server.headers]
+    if server.bearer_env is not None:
+        fields.append(_field("bearer_env", server.bearer_env, "another value of it"))
+    if server.headers_helper:
+        fields.append(_field("headers_helper", "(a command)", "another command"))
     return fields
 
 

@@ -19,6 +19,7 @@ SHORT_CHARACTERS, MCP_CHARACTERS, SEPARATOR_CHARACTERS = 50, 64, 8
 HASH_CHARACTERS = 8
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
+_SIGNS = re.compile(r"[^A-Za-z0-9]+")
 _UNDERSCORES = re.compile(r"__+")
 _OF_SERVER = re.compile(r"mcpd\+([A-Za-z0-9][A-Za-z0-9_-]*):")
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
@@ -66,6 +67,11 @@ def aliases(pair: Pair) -> set[str]:
     server, name = pair
     written = {f"{server}{sign}{name}" for sign in ("__", ".", "-", "_", "/")} | {f"mcp__{server}__{name}"}
     return written | {_OTHER.sub("_", one) for one in written} | {_UNDERSCORES.sub("_", one) for one in written}
+
+
+def letters(text: str) -> str:
+    """Return the letters and digits of a text, which all aliases of something share but for `mcp` in front."""
+    return _SIGNS.sub("", text)
 
 
 def clean(text: str) -> str:

@@ -104,6 +104,9 @@ def negotiate(
     if protocol == "legacy" or (protocol == "auto" and known_era == "legacy"):
         return (yield from _initialize(mcp.LEGACY[0], capabilities, may_be_modern=protocol == "auto"))
     outcome = yield _probe(patience_seconds)
+    if isinstance(outcome, Refusal) and set(_offered(outcome) or ()) & set(mcp.MODERN):
+        # It refuses a revision that it names itself; it is asked once more with that one, as the specification says.
+        outcome = yield _probe(patience_seconds)
     if isinstance(outcome, Ended):
         if protocol == "auto":
             # Some servers leave when the first request is not `initialize`; that is an answer, too.
@@ -112,8 +115,6 @@ def negotiate(
         raise ServerUnavailable("it ended when it was asked what it speaks")
     if isinstance(outcome, Silence):
         return (yield from _after_silence(protocol, capabilities))
-    if set(_offered(outcome) or ()) & set(mcp.MODERN) and isinstance(outcome, Refusal):
-        outcome = yield _probe(patience_seconds)  # it refused what it says that it speaks
     session = _modern(outcome)
     if session is not None:
         return session

@@ -126,13 +126,19 @@ async def no_remotes(around: Surroundings, owner: Listener, launch: Launch, serv
     raise final(ServerUnavailable("remote servers cannot be reached from here"))
 
 
+def declared(launch: Launch) -> frozenset[str]:
+    """Return the secrets of an entry: where nothing else is shown to servers."""
+    return launch.secrets
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What every slot shares.
 
     `nursery` is where the incarnations run; `launch` expands an entry into what to start, and raises
     McpdError; `jitter` gives a random number between 0 and 1; `spawn` starts a transport, `connect` opens
-    one to a remote server; `crowd` lets only so many be busy with it.
+    one to a remote server; `secrets` are those of an entry and of what is shown to its server, now and lately;
+    `crowd` lets only so many be busy with a start.
     """
 
     mover: Mover
@@ -145,6 +151,7 @@ class Surroundings:
     spawn: Spawn
     crowd: Crowd
     connect: Connect = no_remotes
+    secrets: Callable[[Launch], frozenset[str]] = declared
     # Get the name of a server, the project of its copy, and a line of its stderr.
     followers: set[Callable[[str, str | None, str], None]] = field(default_factory=set)
     events: Events = field(default_factory=Events)

@@ -10,7 +10,7 @@ import trio
 
 from mcpd.config.expand import Launch
 from mcpd.config.model import Server
-from mcpd.config.redact import Redactor
+from mcpd.config.redact import LiveRedactor, Redactor
 from mcpd.errors import McpdError, ServerLost, ServerUnavailable, final
 from mcpd.protocol import negotiate
 from mcpd.protocol.jsonrpc import Message
@@ -39,7 +39,7 @@ class Incarnation:
         session: the agreement, once there is one.
         open: it takes requests.
         doubtful: it was probed, and has been silent for longer than a live one is.
-        redact: takes the secrets of its environment out of a text.
+        redact: takes the secrets of its entry and its credentials out of a text.
         offered: what a legacy session was told that it may ask, as JSON.
         costly_probe: the server was silent or left when it was probed: worth remembering.
         home: its surroundings, with a nursery of its own while it runs.
@@ -122,7 +122,8 @@ class Incarnation:
         Raises:
             McpdError: It could not be started, or it was lost. The owner and all callers know already.
         """
-        self.launch, self.redact, self.offered = launch, Redactor(launch.secrets), self._owner.observer.offers()
+        self.launch, self.offered = launch, self._owner.observer.offers()
+        self.redact = LiveRedactor(lambda: self._around.secrets(launch))
         try:
             await self._start(known_era)
             if self.session is not None:
@@ -206,7 +207,7 @@ class Incarnation:
         return outcome
 
     async def _hear(self, asked: list[Question], step: Ask) -> Outcome:
-        """Wait for the first outcome of anything that was asked."""
+        """Wait for the first outcome of anything that was asked; raise where asking on is of no use."""
         seconds = math.inf if step.patience_seconds is None else step.patience_seconds
         with trio.move_on_after(seconds):
             await self._until(lambda: any(q.outcome is not None for q in asked))

@@ -123,6 +123,10 @@ def _to_python(name: str, group: str) -> Figure:
     return Figure(name, group, "ms", f"{name}.mcpd", f"{group}.python", "bare python", at_most=2.0)
 
 
+def _to_httpx2(name: str, unit: str, **limit: float) -> Figure:
+    return Figure(name, "remote", unit, f"{name}.mcpd", f"{name}.httpx2", "bare httpx2", **limit)
+
+
 def _flat(name: str, group: str, series: str, beside: str, yardstick: str) -> Figure:
     return Figure(name, group, "us", series, beside, yardstick, at_most=1.5)
 
@@ -189,4 +193,14 @@ FIGURES = (
     ),
     Figure("bridge_list_30", "bridge_many", "ms", "bridge_list_30.mcpd"),
     Figure("bridge_list_30_first", "bridge_many", "ms", "bridge_list_30_first.mcpd"),
+    _to_httpx2("remote_call", "us", at_most=1.3),
+    _to_httpx2("remote_stream", "us", at_most=1.3),
+    _to_httpx2("remote_legacy", "us", at_most=1.3),
+    _to_httpx2("remote_call_cpu", "us"),
+    _to_httpx2("remote_stream_cpu", "us"),
+    _to_httpx2("remote_legacy_cpu", "us"),
+    _to_httpx2("remote_per_s_64", "/s"),
+    # One connection for each call in flight, and one for the stream of a session.
+    _to_httpx2("remote_pool_64", "TCP", below=66.0),
+    Figure("memory_remote", "remote", "MiB", "memory_remote.mcpd", below=15.0),
 )

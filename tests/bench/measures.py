@@ -15,6 +15,7 @@ import chatter
 import load
 import machine
 import neighbours
+import remote
 from load import Lines
 from programs import Mcpd, Rig, imported_by, tool_count
 
@@ -176,6 +177,7 @@ GROUPS: Mapping[str, Callable[[Rig, Note], None]] = {
     "calls": calls, "cli": cli, "cold": cold, "ten": ten, "blob": blob, "servers": servers, "tools": tools,
     "search": search,
     **neighbours.GROUPS, **chatter.GROUPS, **bridge.GROUPS,
+    **remote.GROUPS,
 }  # fmt: skip
 
 

@@ -131,6 +131,22 @@ def test_what_the_daemon_does_not_read_stays_with_the_host(socket_path: str) -> 
         assert [daemon.next()["id"] for _ in range(2000)] == [*range(2000)]
 
 
+def test_what_is_too_long_is_refused_by_its_id_and_an_answer_fails_the_question(socket_path: str) -> None:
+    def ask(peer: Peer, message: dict[str, Any]) -> None:
+        peer.send(request("s1", "sampling/createMessage"))
+
+    filler = b"x" * (64 * 1024 * 1024)
+    with Face(socket_path, tools__call=ask) as daemon, Host("a") as host:
+        host.send(request(1, "tools/call"))
+        assert host.next()["id"] == "s1"
+        host.send(b'{"jsonrpc":"2.0","id":"s1","result":{"x":"' + filler + b'"}}\n')
+        refusal = daemon.until(lambda message: message.get("id") == "s1")
+        assert (refusal["error"]["code"], refusal["error"]["data"]["class"]) == (14, "too_large")
+        host.send(b'{"method":"tools/call","params":{"x":"' + filler + b'"},"jsonrpc":"2.0","id":7}\n')
+        refusal = host.next()
+        assert (refusal["id"], refusal["error"]["code"]) == (7, 14)
+
+
 def test_a_host_that_writes_headers_gets_headers(socket_path: str) -> None:
     with Face(socket_path, tools__list=TOOLS) as daemon, Host("a") as host:
         body = b'{"jsonrpc":"2.0",\r\n"id":1,"method":"tools/list"}'

@@ -54,6 +54,18 @@ def test_what_cannot_be_answered_is_something_else(line: bytes) -> None:
     assert lines.look(line).kind == lines.OTHER
 
 
+@pytest.mark.parametrize("is_last", [False, True])
+def test_the_ends_of_a_line_tell_its_id_and_kind(is_last: bool) -> None:
+    for message, kind in KINDS:
+        body = next(name for name in ("params", "result", "error") if name in message)
+        names = sorted(message, key=lambda name: (name == "id") if is_last else (name == body))
+        line = json.dumps({name: message[name] | BIG if name == body else message[name] for name in names}).encode()
+
+        found = lines.look_at_ends(line[:1024] + line[-1024:])
+
+        assert (found.kind, found.id) == ((kind, message["id"]) if "id" in message else (lines.OTHER, None))
+
+
 def test_a_batch_has_its_messages() -> None:
     found = lines.look(b'[{"id":1,"method":"a"},5,{"method":"b"},{"id":2,"result":1}]')
 

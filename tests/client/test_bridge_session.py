@@ -123,6 +123,15 @@ def test_a_handshake_that_was_not_answered_is_sent_again_as_it_was(talk: Talk) -
     assert talk.hear(result(1)) == result(1)
 
 
+def test_a_handshake_that_came_in_one_piece_and_was_not_answered_is_sent_again_whole(talk: Talk) -> None:
+    talk.say(request(1, "initialize", **INITIALIZE), notification("notifications/initialized"), request(2, "ping"))
+    talk.sent()
+
+    for _ in range(2):
+        talk.session.lost()
+        assert [message["method"] for message in talk.resume()] == ["initialize", "notifications/initialized", "ping"]
+
+
 def test_the_second_of_two_handshakes_is_the_one_that_holds(talk: Talk) -> None:
     for number, level in ((1, "2024-11-05"), (2, "2025-06-18")):
         talk.say(request(number, "initialize", protocolVersion=level), notification("notifications/initialized"))
@@ -167,6 +176,15 @@ def test_a_large_request_is_not_kept_for_a_second_time(talk: Talk) -> None:
     talk.sent()
 
     assert read(talk.session.lost())[0]["error"]["code"] == 11
+
+
+def test_a_request_is_not_repeated_if_its_method_is_not_certain(talk: Talk) -> None:
+    line = line_of(request(1, "tools/list", x="x" * lines.WHOLE_BYTES)).replace(b"}}", b'},"method":"tools/call"}')
+    talk.session.from_host(line, NOW, is_reachable=True)
+    talk.sent()
+
+    assert read(talk.session.lost())[0]["error"]["data"]["may_have_run"] is True
+    assert talk.resume() == []
 
 
 def test_a_subscription_that_has_ended_is_not_opened_again(talk: Talk) -> None:
@@ -256,6 +274,23 @@ def test_a_batch_is_answered_by_a_batch_or_piece_by_piece(talk: Talk) -> None:
     talk.hear(result(2))
 
     assert [error["id"] for error in read(talk.session.lost())] == [3]
+
+
+def test_of_a_large_batch_what_is_open_is_answered_once(talk: Talk) -> None:
+    talk.say([request(n, "tools/call") for n in range(20_000)])
+    talk.sent()
+    talk.hear([result(n) for n in range(10_000)])
+    talk.hear(result(10_000))
+
+    assert [error["id"] for error in read(talk.session.lost())] == [*range(10_001, 20_000)]
+
+
+def test_a_question_that_was_answered_in_a_batch_is_not_withdrawn(talk: Talk) -> None:
+    for name in ("s1", "s2"):
+        talk.hear(request(name, "elicitation/create"))
+    talk.say([result("s1"), request(1, "tools/call")])
+
+    assert [message["params"]["requestId"] for message in read(talk.session.lost())] == ["s2"]
 
 
 def test_after_the_last_loss_everything_is_answered(talk: Talk) -> None:

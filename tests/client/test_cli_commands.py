@@ -245,6 +245,34 @@ def test_ls_lists_and_get_shows(serve: Any, capfd: Capture) -> None:
     assert json.loads(capfd.readouterr().out) == DEMO
 
 
+def test_a_server_that_wants_a_sign_in_says_how(serve: Any, capfd: Capture) -> None:
+    row = {
+        "name": "far", "state": "needs_auth", "transport": "http", "target": "https://h/mcp", "scope": "user",
+        "reason": "server 'far' wants a sign-in", "hint": "mcpd login far",
+    }  # fmt: skip
+    serve({"mcpd/servers": {"servers": [row]}, "mcpd/status": {"daemon": STATUS["daemon"], "servers": [row]}})
+
+    assert main(["ls"]) == 0
+    assert capfd.readouterr().out == "far\tneeds_auth\thttp\thttps://h/mcp\n"
+
+    assert main(["status"]) == 0
+    line = capfd.readouterr().out.splitlines()[1].split("\t")
+    assert (line[0], line[-1]) == ("!", "server 'far' wants a sign-in, mcpd login far")
+
+    assert main(["get", "far"]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("! far: needs_auth\n")
+    assert "\n       hint: mcpd login far\n" in out
+
+
+def test_of_several_copies_the_one_that_wants_a_sign_in_comes_before_those_at_rest(serve: Any, capfd: Capture) -> None:
+    rows = [{"name": "far", "state": state, "transport": "http", "target": "u"} for state in ("stopped", "needs_auth")]
+    serve({"mcpd/servers": {"servers": rows}})
+
+    assert main(["ls"]) == 0
+    assert capfd.readouterr().out == "far\tneeds_auth, 2 copies\thttp\tu\n"
+
+
 def test_start_and_stop_take_several_servers_and_go_on_after_a_failure(serve: Any, capfd: Capture) -> None:
     def start(peer: Peer, request: dict[str, Any]) -> None:
         if request["params"]["server"] == "demo":

@@ -103,6 +103,49 @@ def test_a_file_that_has_changed_meanwhile_is_not_overwritten(tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["f"]
 
 
+def test_of_two_at_once_neither_loses_what_the_other_wrote(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_text("")
+
+    def add(name: str) -> None:
+        for number in range(20):
+            while True:
+                before = files.read(str(file))
+                try:
+                    files.write(str(file), before, f"{before}{name}{number}\n", is_private=True)
+                except HostFileError:
+                    continue
+                break
+
+    writers = [threading.Thread(target=add, args=(name,)) for name in "abcd"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    assert sorted(file.read_text().splitlines()) == sorted(f"{name}{number}" for name in "abcd" for number in range(20))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "f"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        # So some switch a configuration off.
+        path.symlink_to(os.devnull)
+    else:
+        path.mkdir()
+
+    with pytest.raises(HostFileError, match=r"is not a regular file|Is a directory"):
+        files.read(str(path))
+    # A test is no place to risk the real device.
+    if kind != "device":
+        with pytest.raises(HostFileError):
+            files.write(str(path), "", "x", is_private=True)
+        assert os.listdir(tmp_path) == ["f"]
+
+
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
     file, states = tmp_path / "f", ["a" * 500_000, "b" * 500_000]
     file.write_text(states[0])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 import tomllib
@@ -334,20 +335,22 @@ def test_no_secret_is_shown(home: Path, capfd: Capture) -> None:
     file.parent.mkdir()
     file.write_text(
         '{"mcpServers": {\n"a": {"command": "x",\n"env": {"N": "s1"}, "headers": {"X": "s2"},\n'
-        '"args": ["--token", "s3", "--key=sk-s4", "API_KEY=s5", "https://u:s6@h/"], "password": "s7"\n}\n}}'
+        '"args": ["--token", "s3", "--key=sk-s4", "API_KEY=s5", "https://u:s6@h/"], "password": "s7",\n'
+        '"b": ["--header", "X-Api-Key: s8", "--header=x-api-key:s9"]\n// "API_TOKEN": "t0"\n/* token = t1 */ // kept\n}\n}}'
     )
     grok = home / ".grok/config.toml"
     grok.parent.mkdir()
     grok.write_text(
         '[mcp_servers.a]\nenv = { N = "s1" }\nargs = ["--token", "s2"]\nheaders.X = "s3"\n'
         'url = "https://h/?api_key=s4"\nplain = "kept"\n'
+        '# token = "t2"\n[[profiles]]\nname = "kept"\ntoken = "t3"\n[profiles.env]\nA = "t4"\n'
     )
 
     assert main(["install", "cursor", "grok", "--aggregate", "--dry-run"]) == 0
     assert main(["install", "cursor", "grok", "--aggregate", "--dry-run", "--json"]) == 0
 
     shown = capfd.readouterr().out
-    assert [secret for secret in ("s1", "s2", "s3", "s4", "s5", "s6", "s7") if secret in shown] == []
+    assert re.findall(r"\b[st][0-9]\b", shown) == []
     assert "*****" in shown
     assert "kept" in shown
 
@@ -457,6 +460,22 @@ def test_a_program_that_fails_is_not_believed(how: str, complaint: str, put_prog
     assert main(["install", "claude-code", "--aggregate", "--yes"]) == 9
 
     assert complaint in capfd.readouterr().err
+
+
+def test_an_entry_of_ours_that_says_more_is_not_left_to_a_program_that_loses_it(
+    home: Path, script: str, put_program: Any
+) -> None:
+    runs = put_program("claude")
+    entry = {"type": "stdio", "command": "/old/mcpd", "args": ["bridge"], "env": {}}
+    file = home / ".claude.json"
+    for more in ({"MCPD_NO_AUTOSTART": "1"}, {}):
+        file.write_text(json.dumps({"mcpServers": {"mcpd": entry | {"env": more}}}))
+
+        assert main(["install", "claude-code", "--aggregate", "--yes"]) == 0
+
+        found = entries_of(home, "claude-code")["mcpd"]
+        assert found == entry | {"command": script, "env": more}
+        assert bool(runs()) is not bool(more)
 
 
 def test_a_file_with_comments_is_not_left_to_a_program_that_loses_them(

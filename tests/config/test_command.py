@@ -17,10 +17,24 @@ timeout = { call_seconds = 2.5 }
 
 [servers.web]
 url = "https://ann:hunter4@h/mcp?key=hunter5"
-headers = { Authorization = "Bearer ${KEY}", X-Key = "hunter6" }
+headers = { Authorization = "Bearer ${KEY}", X-Trace = "hunter6" }
 enabled = false
+
+[servers.signed]
+url = "https://h/mcp"
+bearer_env = "SIGNED_TOKEN"
+headers_helper = ["tracker-token", "--key=sk-0123456789abcdefgh"]
+
+[servers.signed.oauth]
+client_id = "c"
+client_secret = "${SECRET}"
+issuer = "https://as/x?key=hunter7"
+scopes = ["read"]
+private_key = "${PEM:-hunter8}"
 """
-WRONG = GOOD + "[servers.b]\ncommand = 5\nargz = []\n"
+# Whose secrets are all references.
+RIGHT = GOOD.replace("ann:hunter4@", "")
+WRONG = RIGHT + "[servers.b]\ncommand = 5\nargz = []\n"
 
 
 def read(text):
@@ -35,17 +49,36 @@ def missing(tmp_path):
 
 
 def test_check_of_a_right_file_says_so():
-    assert check(read(GOOD)) == (0, "/c.toml: 2 servers, no errors\n", "")
+    assert check(read(RIGHT)) == (0, "/c.toml: 3 servers, no errors\n", "")
     assert check(read('[servers.a]\ncommand = "x"')) == (0, "/c.toml: 1 server, no errors\n", "")
     assert check(read("")) == (0, "/c.toml: 0 servers, no errors\n", "")
 
 
-def test_check_warns_of_a_remote_server_that_cannot_be_called():
-    web = '[servers.web]\nurl = "https://h/"'
+LITERAL = """
+[servers.web]
+url = "https://ann:hunter2@h/mcp"
+headers = { Authorization = "Bearer hunter3", X-Api-Key = "hunter4", X-Team = "blue", X-Token = "${TOKEN}" }
+oauth = { client_secret = "hunter5", private_key = "hunter6" }
+"""
 
-    warning = "warning: /c.toml: servers.web.url: remote servers are not available in this version\n"
-    assert check(read(web)) == (0, "/c.toml: 1 server, no errors\n", warning)
-    assert check(read(f"{web}\nenabled = false")) == (0, "/c.toml: 1 server, no errors\n", "")
+
+def test_check_warns_of_secrets_in_the_file_and_does_not_repeat_them():
+    exit_status, stdout, stderr = check(read(LITERAL))
+
+    instead = "a secret in the file; write ${VARIABLE}, and keep the value in the environment"
+    assert (exit_status, stdout) == (0, "/c.toml: 1 server, no errors\n")
+    assert stderr.splitlines() == [
+        f'warning: /c.toml: servers.web.headers.Authorization: {instead}; for a bearer token: bearer_env = "VARIABLE"',
+        f"warning: /c.toml: servers.web.headers.X-Api-Key: {instead}",
+        f"warning: /c.toml: servers.web.oauth.client_secret: {instead}",
+        f"warning: /c.toml: servers.web.oauth.private_key: {instead}",
+        f"warning: /c.toml: servers.web.url: {instead}",
+    ]
+    problems = json.loads(check(read(LITERAL), as_json=True).stdout)["problems"]
+    assert [problem["key"].rpartition(".")[2] for problem in problems] == [
+        "Authorization", "X-Api-Key", "client_secret", "private_key", "url",
+    ]  # fmt: skip
+    assert "hunter" not in str(problems)
 
 
 def test_check_without_a_file_says_where_it_would_be(tmp_path):
@@ -72,10 +105,10 @@ def test_a_warning_does_not_fail_the_check():
 
 
 def test_check_as_json_is_one_line_on_stdout_when_right():
-    output = check(read(GOOD), as_json=True)
+    output = check(read(RIGHT), as_json=True)
 
     assert (output.exit, output.stderr, output.stdout.count("\n")) == (0, "", 1)
-    assert json.loads(output.stdout) == {"file": "/c.toml", "servers": ["github", "web"], "problems": []}
+    assert json.loads(output.stdout) == {"file": "/c.toml", "servers": ["github", "web", "signed"], "problems": []}
 
 
 def test_check_as_json_is_one_error_line_on_stderr_when_wrong():
@@ -96,7 +129,7 @@ def test_check_as_json_is_one_error_line_on_stderr_when_wrong():
 
 def test_show_prints_no_value_that_may_be_secret():
     for as_json in (False, True):
-        for name in (None, "github", "web"):
+        for name in (None, "github", "web", "signed"):
             output = show(read(GOOD), name, as_json=as_json)
             assert output.exit == 0
             assert "hunter" not in output.stdout
@@ -113,16 +146,48 @@ def test_show_keeps_references_and_masks_the_rest():
         "DEFAULT": "${A:-***}",
     }
     assert shown["github"]["args"] == ["-y", "@x/y", "--key=[redacted]"]
-    assert shown["web"]["headers"] == {"Authorization": "Bearer ${KEY}", "X-Key": "***"}
+    assert shown["web"]["headers"] == {"Authorization": "Bearer ${KEY}", "X-Trace": "***"}
     assert shown["web"]["url"] == "https://h/mcp"
-    assert "command" not in shown["web"]
+    assert shown["signed"]["bearer_env"] == "SIGNED_TOKEN"
+    assert shown["signed"]["headers_helper"] == ["tracker-token", "--key=[redacted]"]
+    assert shown["signed"]["oauth"] == {
+        "client_id": "c", "client_secret": "${SECRET}", "issuer": "https://as/x", "scopes": ["read"],
+        "grant": "authorization_code", "auth_method": "auto", "private_key": "${PEM:-***}", "redirect_port": 0,
+    }  # fmt: skip
+
+
+def test_show_leaves_out_what_only_the_other_kind_of_server_has():
+    shown = json.loads(show(read(GOOD), as_json=True).stdout)["servers"]
+
+    assert not {"command", "args", "env", "framing"} & shown["web"].keys()
+    assert not {"url", "headers", "bearer_env", "headers_helper", "oauth", "insecure"} & shown["github"].keys()
+
+
+def test_what_show_prints_of_servers_without_secrets_is_a_configuration_again():
+    plain = """
+    [servers.web]
+    url = "https://h/mcp"
+    headers = { X-Key = "${KEY}" }
+
+    [servers.signed]
+    url = "https://h/mcp"
+    headers_helper = ["x"]
+    oauth = { client_id = "c" }
+
+    [servers.local]
+    command = "x"
+    """
+    again = read(show(read(plain)).stdout)
+
+    assert again.problems == ()
+    assert again.servers == read(plain).servers
 
 
 def test_show_is_toml_with_the_defaults_filled_in():
     document = tomllib.loads(show(read(GOOD)).stdout)
 
     assert document["daemon"] == {"drain_seconds": 5, "idle_exit_seconds": 0, "fast_start_ms": 250}
-    assert list(document["servers"]) == ["github", "web"]
+    assert list(document["servers"]) == ["github", "web", "signed"]
     assert document["servers"]["github"]["timeout"] == {
         "start_seconds": 30, "call_seconds": 2.5, "max_seconds": 3600, "idle_seconds": 300,
     }  # fmt: skip
@@ -142,7 +207,7 @@ def test_show_of_all_prints_the_right_ones_and_says_what_is_wrong():
     exit_status, stdout, stderr = show(read(WRONG))
 
     assert exit_status == 9
-    assert list(tomllib.loads(stdout)["servers"]) == ["github", "web"]
+    assert list(tomllib.loads(stdout)["servers"]) == ["github", "web", "signed"]
     assert stderr.count("error: ") == 2
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mcpd.config import schema
 from mcpd.config.load import _Reading, parse
-from mcpd.config.model import Limits, Server, Stop, Timeout, Tools
+from mcpd.config.model import Limits, OAuth, Server, Stop, Timeout, Tools
 
 GOOD = '[servers.good]\ncommand = "true"\n\n'
 
@@ -25,7 +25,7 @@ def only_problem(text):
 # Whole entries
 
 
-def test_an_entry_with_every_key_becomes_a_server():
+def test_an_entry_with_every_key_of_a_program_becomes_a_server():
     config = read(
         """
         [daemon]
@@ -51,8 +51,6 @@ def test_an_entry_with_every_key_becomes_a_server():
         limits = { in_flight = 1, items = 2, pages = 3, message_bytes = 4, result_bytes = 5 }
         on_timeout = "keep"
         on_rpc_error = "retire"
-        allow_legacy_sse = true
-        insecure = true
         interactive = ["ask_*"]
         """
     )
@@ -80,11 +78,104 @@ def test_an_entry_with_every_key_becomes_a_server():
             limits=Limits(in_flight=1, items=2, pages=3, message_bytes=4, result_bytes=5),
             on_timeout="keep",
             on_rpc_error="retire",
-            allow_legacy_sse=True,
-            insecure=True,
             interactive=("ask_*",),
         )
     }
+
+
+def test_an_entry_with_every_key_of_a_remote_server_becomes_one():
+    config = read(
+        """
+        [servers.tracker]
+        url = "https://h/mcp"
+        headers = { X-Key = "${KEY}" }
+        bearer_env = "TRACKER_TOKEN"
+        headers_helper = ["tracker-token", "--json"]
+        allow_legacy_sse = true
+        insecure = true
+
+        [servers.tracker.oauth]
+        client_id = "${ID}"
+        client_secret = "${SECRET}"
+        client_metadata_url = "https://c/client.json"
+        issuer = "https://as/"
+        scopes = ["read", "write"]
+        grant = "client_credentials"
+        auth_method = "private_key_jwt"
+        private_key = "${PEM}"
+        redirect_port = 8123
+        """
+    )
+
+    assert config.problems == ()
+    assert config.servers["tracker"] == Server(
+        name="tracker",
+        url="https://h/mcp",
+        headers={"X-Key": "${KEY}"},
+        bearer_env="TRACKER_TOKEN",
+        headers_helper=("tracker-token", "--json"),
+        oauth=OAuth(
+            client_id="${ID}",
+            client_secret="${SECRET}",
+            client_metadata_url="https://c/client.json",
+            issuer="https://as/",
+            scopes=("read", "write"),
+            grant="client_credentials",
+            auth_method="private_key_jwt",
+            private_key="${PEM}",
+            redirect_port=8123,
+        ),
+        allow_legacy_sse=True,
+        insecure=True,
+    )
+
+
+def test_every_key_of_a_sign_in_has_a_rule():
+    assert set(schema.SERVER["oauth"].rules) == set(OAuth.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'headers = { A = "b" }', 'bearer_env = "TOKEN"', 'headers_helper = ["x"]', 'oauth = { client_id = "c" }',
+        "allow_legacy_sse = true", "insecure = true",
+    ],
+)  # fmt: skip
+def test_what_only_a_remote_server_has_makes_no_sense_beside_a_command(line):
+    problem = only_problem(f'[servers.b]\ncommand = "x"\n{line}')
+
+    key = line.partition(" ")[0]
+    assert (problem.key, problem.message) == (f"servers.b.{key}", "makes no sense beside command")
+
+
+@pytest.mark.parametrize("line", ['args = ["x"]', 'env = { A = "b" }'])
+def test_what_only_a_program_has_makes_no_sense_beside_a_url(line):
+    problem = only_problem(f'[servers.b]\nurl = "https://h/"\n{line}')
+
+    key = line.partition(" ")[0]
+    assert (problem.key, problem.message) == (f"servers.b.{key}", "makes no sense beside url")
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "says"),
+    [
+        ("headers_helper = []", "headers_helper", "a list that begins with a program"),
+        ('headers_helper = "token --json"', "headers_helper", "a list of texts"),
+        ('bearer_env = "Bearer hunter2"', "bearer_env", "the name of a variable, found text"),
+        ("oauth = true", "oauth", "a table"),
+        ('oauth.grant = "password"', "oauth.grant", "authorization_code, client_credentials"),
+        ("oauth.redirect_port = 70000", "oauth.redirect_port", "a port from 0 to 65535"),
+        ('oauth.scopes = "read write"', "oauth.scopes", "a list of texts"),
+        ('oauth.issuer = "h"', "oauth.issuer", "a URL that begins with http"),
+        ('oauth.client_idd = "c"', "oauth.client_idd", "unknown key"),
+    ],
+)
+def test_a_wrong_key_of_a_remote_server_says_what_was_expected(line, key, says):
+    problem = only_problem(f'[servers.b]\nurl = "https://h/"\n{line}')
+
+    assert problem.key == f"servers.b.{key}"
+    assert says in problem.message
+    assert "hunter2" not in str(problem)
 
 
 def test_a_short_entry_gets_the_documented_defaults():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.verdict import Check, expectations, judge, required
+from tests.conformance.verdict import Check, expectations, judge, judge_client, listed, required
 
 GOOD, BAD = Check("a", "SUCCESS"), Check("b", "FAILURE", "no")
 
@@ -56,3 +56,23 @@ def test_each_expected_failure_has_a_reason() -> None:
     for line in ("  - one:b-c", "  - one  # it cannot"):
         with pytest.raises(ValueError, match="why"):
             expectations(line)
+
+
+def test_a_client_has_to_do_something_and_all_that_it_does_has_to_be_right() -> None:
+    assert judge_client("one", 0, [GOOD, Check("c", "SKIPPED"), Check("d", "INFO")]) == []
+    assert judge_client("one", 0, [GOOD, Check("c", "WARNING", "hm")]) == ["c: WARNING hm"]
+    assert judge_client("one", 1, [GOOD, BAD]) == ["b: FAILURE no", "the suite's exit code is 1"]
+
+
+@pytest.mark.parametrize("checks", [[], [Check("c", "SKIPPED"), Check("d", "INFO")]])
+def test_a_client_that_did_nothing_has_not_passed(checks: list[Check]) -> None:
+    assert judge_client("initialize", 0, checks) == ["it has shown 0 things, 1 are asked for"]
+
+
+def test_where_much_can_be_left_out_more_is_asked_for() -> None:
+    assert judge_client("http-standard-headers", 0, [GOOD]) == ["it has shown 1 things, 9 are asked for"]
+
+
+def test_a_scenario_that_is_listed_says_what_it_is_for() -> None:
+    text = "Client scenarios:\n  - one [2025-06-18,2026-07-28]\n  - auth/two [extension]\n\nother\n"
+    assert listed(text) == {"one": ["2025-06-18", "2026-07-28"], "auth/two": ["extension"]}

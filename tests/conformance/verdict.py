@@ -13,6 +13,10 @@ MORE = {
     "2025-11-25": ("server-session-lifecycle", "json-schema-2020-12"),
     "2026-07-28": ("json-schema-2020-12", "http-header-validation"),
 }
+# The same for clients: a scenario that is gone, or new, is not passed over in silence.
+CLIENT_COUNTS = {"2025-03-26": 2, "2025-06-18": 5, "2025-11-25": 19, "2026-07-28": 33}
+# Scenarios that are passed by whoever does nothing, or less than all that they look at.
+MINIMUM = {"initialize": 1, "http-standard-headers": 9, "json-schema-ref-no-deref": 1, "request-metadata": 5}
 PASSED, INFORMED = "SUCCESS", "INFO"
 
 
@@ -67,6 +71,26 @@ def required(requirements: str) -> list[str]:
     """Return the names in the list `server` of a requirements file of the suite."""
     section = re.search(r"^server:\n((?:  - .*\n|\s*#.*\n|\n)*)", requirements, re.MULTILINE)
     return re.findall(r"^  - (\S+)", section[1], re.MULTILINE) if section else []
+
+
+def judge_client(scenario: str, status: int, checks: Sequence[Check]) -> list[str]:
+    """Return what is wrong with a run of one scenario for clients.
+
+    What is skipped there is what the client did not do, and did not have to: so that it did something is asked for.
+    """
+    wrong = [f"{check.id}: {check.status} {check.told}" for check in checks if check.status in ("FAILURE", "WARNING")]
+    if status != 0:
+        wrong.append(f"the suite's exit code is {status}")
+    least, shown = MINIMUM.get(scenario, 1), sum(check.status == PASSED for check in checks)
+    if shown < least:
+        wrong.append(f"it has shown {shown} things, {least} are asked for")
+    return wrong
+
+
+def listed(text: str) -> dict[str, list[str]]:
+    """Return the scenarios that the suite lists, each with what it is for."""
+    found = re.findall(r"^  - (\S+) \[(.+)\]$", text, re.MULTILINE)
+    return {name: what.split(",") for name, what in found}
 
 
 def expectations(text: str) -> dict[str, str]:

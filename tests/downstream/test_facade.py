@@ -337,3 +337,16 @@ async def test_many_tools_are_searched_and_nobody_hears_of_their_changes(
     assert names(await shown(source, who)) == OWN
     assert heard(who) == []
     assert await resolved(source, who, {"name": "a-t0"}) == (Route("a", "t0"), {})
+
+
+async def test_auto_does_not_decide_for_one_list_while_servers_start_that_may_have_many_tools(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    many = having(*(f"t{number}" for number in range(DIRECT_TOOLS)))
+    slow: Script = {**many, "initialize": after(5.0, many["initialize"])}  # type: ignore[arg-type]
+    hall = Hall(nursery, {"fast": having("t"), "slow": slow}, scope="user")
+    source, who = facade(hall, auto=True), client(hall)
+    first = await shown(source, who)
+    assert (names(first), first.pending) == (["fast-t"], ["slow"])
+    await trio.sleep(10)
+    assert names(await shown(source, who)) == ["search_tools", "describe_tool", "call_tool"]

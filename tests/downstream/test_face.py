@@ -237,7 +237,7 @@ async def test_a_host_that_has_lost_an_earlier_daemon_hears_that_all_may_have_ch
         await host.initialize()
         await fresh.initialize()
         await host.result(host.send("resources/subscribe", {"uri": "x:y"}))
-        lists = [f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")]
+        lists = [f"notifications/{kind}/list_changed" for kind in ("tools", "resources")]  # there are no prompts
         assert sorted(_names(host)) == sorted([*lists, "notifications/resources/updated"])
         assert _names(fresh) == []
 

@@ -88,6 +88,9 @@ def test_a_host_that_began_without_a_daemon_is_told_when_there_is_one(world: Wor
         assert answer(host, 3)["result"]["tools"]
 
 
-def test_a_server_that_is_not_known_is_named_in_the_answer_to_initialize(world: World) -> None:
+def test_a_server_that_is_not_known_is_named_to_the_host_and_in_its_log(world: World) -> None:
     with bridge(world, "nosuch") as host:
-        assert "nosuch" in host.initialize()["error"]["message"]
+        why = host.initialize()["error"]["message"]
+        assert "nosuch" in why
+        host.hang_up()
+        assert host.errors() == f"mcpd bridge: {why}\n"

@@ -131,3 +131,14 @@ def test_the_order_of_the_file_is_the_order_of_the_list(world: World) -> None:
     assert world.run("reload").status == 0
 
     assert [row["name"] for row in world.run("ls", "--json").json["servers"]] == ["b", "c", "a"]
+
+
+def test_a_server_that_was_written_down_since_is_named_with_what_makes_it_known(world: World) -> None:
+    world.configure({"kept": None})
+    assert world.run("call", "kept", "echo", "text=hi").out == "hi\n"
+    world.configure({"kept": None, "later": None})
+    done = world.run("tools", "later")
+    assert (done.status, "mcpd reload" in done.err) == (2, True)
+    world.run("reload")
+    assert world.run("call", "later", "echo", "text=hi").out == "hi\n"
+    assert "mcpd reload" not in world.run("tools", "lateer").err

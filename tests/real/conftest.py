@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import tomllib
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 from tests.integration.world import World, demo
 from tests.real.bridges import KINDS, Bridged, SdkHost, hosts
 from tests.real.eras import ALONE, EVERYTHING, PINNED, SERVER, Eras
+from tests.signin.authority import BROWSER, Authority
+from tests.signin.authority import authority as authorities
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 FROM_PYPI = ("mcp-server-time", "mcp-server-git", "mcp-server-fetch")
 SDK = "mcp==2.3.0"
 FROM_NPM = ("@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/sdk@1.32.2")
+ISSUER = ("oidc-provider@9.13.3", "node@22.23.3")
 PAGE = "<html><body><h1>A heading</h1><p>Some <b>bold</b> words.</p></body></html>"
 PATIENCE_SECONDS = 150.0
 
@@ -55,22 +59,48 @@ def sdk(cache: Path) -> str:
 
 
 @pytest.fixture(scope="session")
+def signing(cache: Path) -> str:
+    """A Python with all that `pip install '.[oauth]'` brings, but for ourselves."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    return _python(cache / "signing", *project["dependencies"], *project["optional-dependencies"]["oauth"])
+
+
+@pytest.fixture
+def signing_world(signing: str, tmp_path: Path) -> Iterator[World]:
+    """A world in which the browser goes where it is sent; `opened` there has a line for each page."""
+    with World(patience_seconds=90) as world:
+        world.command = (signing, "-m", "mcpd_client")
+        script = tmp_path / "browser.py"
+        script.write_text(BROWSER)
+        world.env |= {"BROWSER": f"{sys.executable} {script} %s", "OPENED": f"{world.path}/opened"}
+        yield world
+
+
+@pytest.fixture
+def authority() -> Iterator[Authority]:
+    """An authorization server, and the MCP server that it protects."""
+    with authorities() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
 def node_modules(cache: Path) -> Path:
     """Both generations of the TypeScript SDK."""
-    folder = cache / "typescript"
+    return _npm(cache, "typescript", *FROM_NPM)
+
+
+@pytest.fixture(scope="session")
+def node(cache: Path) -> Path:
+    """A Node with `oidc-provider` beside it, which wants a newer one than there may be."""
+    return _npm(cache, "issuer", *ISSUER) / ".bin/node"
+
+
+def _npm(cache: Path, name: str, *packages: str) -> Path:
+    folder = cache / name
     if not (folder / "complete").exists():
-        command = (
-            "npm",
-            "install",
-            "--silent",
-            "--no-audit",
-            "--no-fund",
-            "--cache",
-            cache / "npm",
-            "--prefix",
-            folder,
-        )
-        subprocess.run([*command, *FROM_NPM], check=True)
+        quiet = ("--silent", "--no-audit", "--no-fund")
+        command = ("npm", "install", *quiet, "--cache", cache / "npm", "--prefix", folder)
+        subprocess.run([*command, *packages], check=True)
         (folder / "complete").touch()
     return folder / "node_modules"
 

@@ -78,3 +78,11 @@ def member(line: bytes, name: str) -> object:
     message = lines.parse(line)
     params = message.get("params") if isinstance(message, dict) else None
     return params.get(name) if isinstance(params, dict) else None
+
+
+def reason(line: bytes) -> str | None:
+    """Return the text of an error, None if there is none."""
+    message = lines.parse(line)
+    error = message.get("error") if isinstance(message, dict) else None
+    text = error.get("message") if isinstance(error, dict) else None
+    return text if isinstance(text, str) else None

@@ -41,4 +41,7 @@ class Entry:
         """Whether it can be sent to the next daemon although this one may have read it."""
         if not self.line or len(self.line) > MAX_KEPT_BYTES:
             return False
-        return self.method == LISTEN or (self.method in REPEATABLE and self.sendings < MAX_SENDINGS)
+        if self.method != LISTEN and (self.method not in REPEATABLE or self.sendings >= MAX_SENDINGS):
+            return False
+        # Of a large line only the ends have been read, and a method that is there twice would go by the last one.
+        return len(self.line) <= lines.WHOLE_BYTES or lines.named_method(self.line) == self.method

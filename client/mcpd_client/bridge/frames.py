@@ -1,13 +1,13 @@
 """How messages are told apart: one a line, or behind a `Content-Length` header if a host's first one is.
 
 A message ends with a newline here and holds no other. What is too long is skipped while it comes, and its
-first bytes are left in `too_long` until somebody takes them out.
+beginning and its end are left in `too_long`, as one, until somebody takes them out.
 """
 
 # What the protocol's peers agree on for one message.
 MAX_BYTES = 64 * 1024 * 1024
 MAX_HEADER_BYTES = 8192
-# Enough to find the id of what was too long.
+# How much of each end is kept of what was too long: its id stands in one of them.
 KEPT_BYTES = 1024
 HEADER = b"content-length:"
 BLANKS = b" \t\r\n"
@@ -46,12 +46,12 @@ class Lines:
         return [line] if line else []
 
     def _add(self, part: bytes) -> None:
-        """Take a part of a line; of one that is too long no more than its beginning is kept."""
+        """Take a part of a line; of one that is too long no more than its two ends are kept."""
         self._size += len(part)
         if self._size <= self._max_bytes:
             self._parts.append(part)
-        elif len(self._parts) != 1 or len(self._parts[0]) != KEPT_BYTES:
-            self._parts = [b"".join((*self._parts, part))[:KEPT_BYTES]]
+        else:
+            self._parts = [_ends(b"".join((*self._parts, part)))]
 
     def _take(self) -> bytes:
         size, self._size = self._size, 0
@@ -74,8 +74,9 @@ class Framed:
         self._size = 0
         # How much there must be before it makes sense to look: a large body is put together once.
         self._wanted = 0
-        # How much of a body that is too long is still to come.
+        # How much of a body that is too long is still to come, and what is kept of it.
         self._skipped = 0
+        self._kept = b""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take in what has come; return the messages that are complete by now."""
@@ -100,13 +101,16 @@ class Framed:
         if self._skipped:
             used = min(self._skipped, len(buffer))
             self._skipped -= used
+            self._kept = _ends(self._kept + buffer[:used])
+            if not self._skipped:
+                self.too_long.append(self._kept)
+                self._kept = b""
             return used
         start, length = _header(buffer)
         if not start:
             # What does not end is no header.
             return len(buffer) if len(buffer) > MAX_HEADER_BYTES else 0
         if length > self._max_bytes:
-            self.too_long.append(buffer[start : start + KEPT_BYTES])
             self._skipped = length
             return start
         if len(buffer) < start + length:
@@ -122,7 +126,7 @@ class HostFrames:
     """What a host sends, cut into messages, and what it gets, in the same frames as it uses itself.
 
     Attributes:
-        too_long: the beginnings of messages that were skipped.
+        too_long: the ends of messages that were skipped.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -132,7 +136,7 @@ class HostFrames:
 
     @property
     def too_long(self) -> list[bytes]:
-        """The beginnings of messages that were skipped."""
+        """The ends of messages that were skipped, both of one together."""
         return self._frames.too_long if self._frames else []
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -162,6 +166,11 @@ class HostFrames:
     def _decide(self) -> None:
         has_headers = self._beginning[: len(HEADER)].lower() == HEADER
         self._frames = Framed(self._max_bytes) if has_headers else Lines(self._max_bytes)
+
+
+def _ends(text: bytes) -> bytes:
+    """Return the beginning and the end of what is too long; what has been cut before may get longer again."""
+    return text if len(text) <= 2 * KEPT_BYTES else text[:KEPT_BYTES] + text[-KEPT_BYTES:]
 
 
 def _tidy(line: bytes) -> bytes:

@@ -81,6 +81,11 @@ def look(line: bytes) -> Message:
     return message
 
 
+def look_at_ends(line: bytes) -> Message:
+    """Tell what a line is of which only the beginning and the end are left; of kind `other` if they do not say."""
+    return Message(_edges(line) or {})
+
+
 def parse(line: bytes) -> "Any":
     """Return the value of a whole line, None if it is not JSON."""
     try:
@@ -89,6 +94,12 @@ def parse(line: bytes) -> "Any":
     except NOT_JSON:
         return None
     return value if end == len(text) else None
+
+
+def named_method(line: bytes) -> "Any":
+    """Return the method of a whole line, whatever it takes to find it; None if there is none."""
+    value = parse(line)
+    return value.get("method") if isinstance(value, dict) else None
 
 
 def raw_params(line: bytes) -> str:

@@ -79,6 +79,8 @@ def problem(options: BridgeOptions) -> str | None:
         return "an argument is not UTF-8"
     if (doubled := [name for name in options.servers if options.servers.count(name) > 1]) != []:
         return f"{doubled[0]!r} is named twice"
+    if "mcpd" in options.servers and len(options.servers) > 1:
+        return "mcpd itself is bridged alone: mcpd bridge mcpd"
     return None
 
 

@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mcpd_client.bridge.lines import Message
     from mcpd_client.bridge.options import BridgeOptions
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -116,7 +117,15 @@ class Pump:
                 self._uplink.hurry()
                 is_likely = True
         while self._host.too_long:
-            self._tell([answers.too_long(lines.look(self._host.too_long.pop()).id, MAX_BYTES)])
+            self._refuse(lines.look_at_ends(self._host.too_long.pop(0)), now)
+
+    def _refuse(self, message: "Message", now: float) -> None:
+        """Answer a message that is not passed on; one that is an answer itself becomes an error for the daemon."""
+        refusal = answers.too_long(message.id, MAX_BYTES)
+        if message.kind == lines.ANSWER:
+            self._session.from_host(refusal, now, is_reachable=self._uplink.is_likely)
+        else:
+            self._tell([refusal])
 
     def _tell(self, messages: "Iterable[bytes]") -> None:
         for line in messages:

@@ -38,6 +38,7 @@ class Session:
         queue: what waits to be sent, in order.
         queued_bytes: how much that is.
         resumed: whether the host believes in a session that the next daemon knows nothing of.
+        is_turned_down: whether the last line says that the host gets no session.
         next_question: a number for a daemon to begin with, so that the host never sees one of its ids twice.
     """
 
@@ -55,6 +56,7 @@ class Session:
         self._initialize = ""
         self._is_initialized = False
         self._is_refused = False
+        self.is_turned_down = False
         self._level = ""
         self._subscribed: dict[str, str] = {}
 
@@ -90,6 +92,9 @@ class Session:
             return True
         if message.kind == lines.BATCH:
             ids = [item.id for item in message.items if item.kind == lines.REQUEST and item.id is not None]
+            for item in message.items:
+                if item.kind == lines.ANSWER:
+                    self._questions.pop(lines.key_of(item.id), None)
             if ids or is_reachable:
                 self._put(Entry(line, ids=ids))
             return bool(ids)
@@ -100,6 +105,7 @@ class Session:
     def from_daemon(self, line: bytes) -> bytes | None:
         """Take a line of the daemon; return what the host gets of it, None if it is not for the host."""
         message = lines.look(line)
+        self.is_turned_down = False
         if message.kind == lines.ANSWER:
             return line if self._is_hosts(message) else None
         if message.kind == lines.REQUEST and message.id is not None:
@@ -155,11 +161,12 @@ class Session:
         """Note that the daemon is gone; return what the host is told: at most one error for each request."""
         told = [answers.withdrawal(request_id) for request_id in self._questions.values()]
         again: list[Entry] = []
-        for key, entry in self._in_flight.items():
+        for entry in dict.fromkeys(self._in_flight.values()):
             if entry.may_repeat:
                 again.append(entry)
             else:
-                told += [answers.lost(each, may_have_run=True) for each in entry.ids if lines.key_of(each) == key]
+                open_ids = [each for each in entry.ids if self._in_flight.get(lines.key_of(each)) is entry]
+                told += [answers.lost(each, may_have_run=True) for each in open_ids]
         self._questions.clear()
         self._in_flight.clear()
         self._own.clear()
@@ -167,7 +174,12 @@ class Session:
         self._sent_of_first = 0
         self.resumed = True
         # The rest was about things that have gone with that daemon.
-        self._replace_queue([*again, *(entry for entry in self.queue if entry.ids and not entry.is_own)])
+        kept = [*again, *(entry for entry in self.queue if entry.ids and not entry.is_own)]
+        handshakes = [place for place, entry in enumerate(kept) if entry.method == "initialize"]
+        if handshakes and self._is_initialized:
+            # The host said so without waiting for the answer, and will not say it again.
+            kept.insert(handshakes[-1] + 1, Entry(lines.notification_line(INITIALIZED), method=INITIALIZED))
+        self._replace_queue(kept)
         return told
 
     def fail(self, failure: Failure) -> list[bytes]:
@@ -254,8 +266,10 @@ class Session:
         if (method := self._own.pop(key, None)) is not None:
             self._is_refused = message.is_error if method == "initialize" else self._is_refused
             return False
-        if (entry := self._in_flight.pop(key, None)) is not None and not message.is_error:
-            self._settle(entry)
+        if (entry := self._in_flight.pop(key, None)) is not None:
+            if not message.is_error:
+                self._settle(entry)
+            self.is_turned_down = message.is_error and entry.method == "initialize"
         return True
 
     def _settle(self, entry: Entry) -> None:

@@ -2,7 +2,7 @@
 
 from time import monotonic
 
-from mcpd_client.bridge import lines
+from mcpd_client.bridge import answers, lines
 from mcpd_client.bridge.answers import Failure
 from mcpd_client.bridge.frames import MAX_BYTES, Lines
 from mcpd_client.bridge.link import HELLO_ID, Absent, Busy, Finder, Start, hello_line, refusal
@@ -140,6 +140,8 @@ class Uplink:
                 self._greeted(line)
             elif (passed := self._session.from_daemon(line)) is not None:
                 shown.append(passed)
+                if self._session.is_turned_down and (why := answers.reason(line)):
+                    self._note(why)  # most hosts only say that there is no connection
         self._tell(shown)
         if self._frames.too_long:
             self._lose(Failure("the daemon sent a message that is larger than it may be"))

@@ -43,6 +43,9 @@ COMMANDS = {
     "uninstall": ("install", "take the entries of mcpd out of hosts again"),
     "export": ("install", "print the entries for a host instead of writing them"),
     "bridge": ("bridge", "be the MCP server of a host: Claude Code, Codex, Cursor, VS Code …"),
+    "login": ("auth", "sign in to a remote server"),
+    "logout": ("auth", "sign out of a remote server, or of all"),
+    "auth": ("auth", "show which servers you are signed in to, and for how long"),
     "config": ("config", "find, check or show the configuration"),
     "rpc": ("more", "send one request over the socket and print its raw result"),
     "demo": ("more", "show commands to try"),
@@ -56,6 +59,7 @@ GROUPS = {
     "tools": ("tools", "search", "call", "fetch"),
     "resources and prompts": ("resources", "templates", "read", "prompts", "prompt", "complete"),
     "hosts": ("bridge", "install", "uninstall", "export"),
+    "sign-in": ("login", "logout", "auth"),
     "more": ("config", "rpc", "demo", "demo-server", "version", "help"),
 }
 

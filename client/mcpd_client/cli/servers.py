@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Of several copies the one in the best state stands for them all.
-BEST_FIRST = ("ready", "starting", "stopping", "backoff", "stopped", "failed")
+BEST_FIRST = ("ready", "starting", "stopping", "backoff", "needs_auth", "stopped", "failed")
 
 
 def _ls(options: Namespace) -> int:

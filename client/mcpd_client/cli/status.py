@@ -76,6 +76,8 @@ def age_seconds(moment: str) -> float:
 def format_note(row: Mapping[str, Any]) -> str:
     """Return why a server is not ready, or what it is doing."""
     parts = [brief(str(row["reason"]))] if row.get("reason") else []
+    if row["state"] == "needs_auth" and row.get("hint"):
+        parts.append(str(row["hint"]))
     if seconds := row.get("retry_after_seconds"):
         parts.append(f"next try in {seconds:.0f} s")
     if count := row.get("in_flight"):

@@ -40,6 +40,8 @@ PASSED = ("--json", "--timeout", "-q", "--quiet")
 # What a request can carry besides the tool's own arguments; the daemon refuses a longer line.
 MAX_FILE_BYTES = 32 * 1024 * 1024
 STDIN = "-"
+# A call is sent so often at most, whatever sign-ins a server asks for: one that is never content would go on for ever.
+MAX_TRIES = 3
 
 
 def resume(argv: Sequence[str], sock: socket, received: bytes) -> int:
@@ -60,9 +62,15 @@ def resume(argv: Sequence[str], sock: socket, received: bytes) -> int:
             if not is_turned_away(error):
                 raise
             result = None
+    options = Namespace(name=argv[0], argv=argv[1:])
     if result is None:
-        return _run(Namespace(name=argv[0], argv=argv[1:]))
-    return print_answer(*checked_answer(result))
+        return _run(options)
+    answer = checked_answer(result)
+    if "error" in result:
+        _pick(options)
+        if _signs_in(options, result, argv):
+            return _run(options, MAX_TRIES - 1)
+    return print_answer(*answer)
 
 
 def is_turned_away(error: RequestFailed) -> bool:
@@ -70,8 +78,17 @@ def is_turned_away(error: RequestFailed) -> bool:
     return error.kind == "shutting_down" and isinstance(error.data, dict) and error.data.get("may_have_run") is False
 
 
-def ask_daemon(options: Namespace, argv: Sequence[str], files: Mapping[str, str]) -> tuple[int, str, str]:
-    """Let the daemon run a command line; return exit code, stdout and stderr."""
+def ask_daemon(
+    options: Namespace, argv: Sequence[str], files: Mapping[str, str], tries: int = MAX_TRIES
+) -> tuple[int, str, str]:
+    """Let the daemon run a command line; return exit code, stdout and stderr.
+
+    Args:
+        options: those that concern the client.
+        argv: the command line.
+        files: what it names.
+        tries: how often it is sent at most: again only where it has not run for want of a sign-in.
+    """
     params: dict[str, Any] = {"argv": list(argv), "cwd": working_directory()}
     if (columns := terminal_columns(1)) is not None:
         params["columns"] = columns
@@ -85,12 +102,23 @@ def ask_daemon(options: Namespace, argv: Sequence[str], files: Mapping[str, str]
     if capabilities:
         params["capabilities"] = capabilities
     as_json = "--json" in argv
-    with watched(progress, as_json=as_json):
-        status, out, err = checked_answer(_request(options, params, progress, on_request))
+    for left in range(tries - 1, -1, -1):
+        with watched(progress, as_json=as_json):
+            result = _request(options, params, progress, on_request)
+        status, out, err = checked_answer(result)
+        if not left or "error" not in result or not _signs_in(options, result, argv):
+            break
     if (problem := unanswered(on_request)) is None:
         return status, out, err
     # With --json one line says it all.
     return problem.exit_code, out, ("" if as_json else err) + render_error(problem, as_json=as_json)
+
+
+def _signs_in(options: Namespace, result: Mapping[str, Any], argv: Sequence[str]) -> bool:
+    """Sign in if a call was not sent for want of that, and the user wants it; say whether to call again."""
+    from mcpd_client.cli.signing import signs_in
+
+    return argv[0] == "call" and signs_in(options, result, as_json="--json" in argv)
 
 
 def unanswered(on_request: OnRequest | None) -> UsageError | None:
@@ -224,21 +252,28 @@ def _decode(name: str, content: bytes) -> str:
         raise UsageError(f"{name} is not UTF-8 text (byte {error.start})") from None
 
 
-def _run(options: Namespace) -> int:
-    values = {key: value for key, value in GLOBAL_VALUES.items() if key not in PASSED}
-    flags = {key: value for key, value in GLOBAL_FLAGS.items() if key not in PASSED}
-    if options.name == "call":
-        values |= {"-o": "output", "--output": "output", "--save": "save", "--elicit": "elicit"}
-    picked, rest = pick(options.argv, values, flags)
-    for key in (*GLOBAL_VALUES.values(), *GLOBAL_FLAGS.values(), "output", "save", "elicit"):
-        setattr(options, key, picked.get(key))
+def _run(options: Namespace, tries: int = MAX_TRIES) -> int:
+    rest = _pick(options)
     argv = [options.name, *("-q" if each == "--quiet" else each for each in rest)]
     files = read_files(rest)
     if options.output is not None or options.save is not None:
         from mcpd_client.cli.saving import call_and_save
 
         return call_and_save(options, argv, files)
-    return print_answer(*ask_daemon(options, argv, files))
+    return print_answer(*ask_daemon(options, argv, files, tries))
+
+
+def _pick(options: Namespace) -> list[str]:
+    """Set the options that concern the client, from the arguments; return the others."""
+    values = {key: value for key, value in GLOBAL_VALUES.items() if key not in PASSED}
+    flags = {key: value for key, value in GLOBAL_FLAGS.items() if key not in PASSED}
+    if options.name == "call":
+        values |= {"-o": "output", "--output": "output", "--save": "save", "--elicit": "elicit"}
+        flags |= {"--login": "login"}
+    picked, rest = pick(options.argv, values, flags)
+    for key in (*GLOBAL_VALUES.values(), *GLOBAL_FLAGS.values(), "output", "save", "elicit", "login"):
+        setattr(options, key, picked.get(key))
+    return rest
 
 
 def _configure_tools(parser: ArgumentParser) -> None:
@@ -267,6 +302,7 @@ def _configure_call(parser: ArgumentParser) -> None:
     parser.add_argument("--max-bytes", metavar="N", help="how much text to print at most; default 32768")
     parser.add_argument("--no-check", action="store_true", help="do not compare the arguments with the schema")
     add_elicit(parser)
+    parser.add_argument("--login", action="store_true", help="sign in if the server wants it, without asking you first")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the content to FILE, - for stdout")
     parser.add_argument("--save", metavar="DIR", help="write pictures and other files into DIR")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import glob
 import os
 import stat
@@ -10,6 +11,10 @@ import tempfile
 import time
 
 from mcpd_client.errors import EXIT_CONFIGURATION, ClientError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BACKUP = ".mcpd-backup-"
 
@@ -24,10 +29,12 @@ def read(path: str) -> str | None:
     """Return the text of a file, its line ends as they are; None if there is none.
 
     Raises:
-        HostFileError: it cannot be read, or is not UTF-8.
+        HostFileError: it cannot be read, is not UTF-8, or is no file: a pipe has no end, and a device no successor.
     """
     try:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise HostFileError(f"{path} is not a regular file")
             return file.read().decode()
     except FileNotFoundError:
         return None
@@ -50,8 +57,6 @@ def write(path: str, before: str | None, after: str, *, is_private: bool) -> Non
         HostFileError: it cannot be written, or says something else by now.
     """
     target = os.path.realpath(path)
-    if read(target) != before:
-        raise HostFileError(f"{path} has changed meanwhile", hint="run it again")
     folder, temporary = os.path.dirname(target), None
     try:
         os.makedirs(folder, mode=0o700 if is_private else 0o777, exist_ok=True)
@@ -64,13 +69,29 @@ def write(path: str, before: str | None, after: str, *, is_private: bool) -> Non
             file.write(after.encode())
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        # As late as can be, for programs that know nothing of the lock.
+        with _lock(folder):
+            if read(target) != before:
+                raise HostFileError(f"{path} has changed meanwhile", hint="run it again")
+            os.replace(temporary, target)
     except OSError as error:
         raise HostFileError(f"{path} cannot be written: {error.strerror}") from None
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+@contextlib.contextmanager
+def _lock(folder: str) -> Iterator[None]:
+    """Keep others of our kind from replacing files of a folder, where its file system has locks."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def back_up(path: str, text: str | None) -> str | None:

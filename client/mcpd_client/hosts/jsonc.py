@@ -73,7 +73,14 @@ def read(text: str) -> Any:
 
 def has_comments(text: str) -> bool:
     """Tell whether a text that can be read has a comment."""
-    return any(found[0].startswith("/") for found in _STRING_OR_COMMENT.finditer(text))
+    return any(True for _ in comments(text))
+
+
+def comments(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the content of each comment stands, in a text that can be read."""
+    for found in _STRING_OR_COMMENT.finditer(text):
+        if found[0].startswith("/"):
+            yield found.start() + 2, found.end() - 2 * found[0].startswith("/*")
 
 
 def strings(text: str) -> Iterator[tuple[int, int, tuple[str, ...], str]]:

@@ -71,6 +71,11 @@ class Place:
         except EditError as error:
             raise self._unreadable(error) from None
 
+    def says_more(self, name: str, command: Sequence[str]) -> bool:
+        """Tell whether an entry has members that the one for a command has not."""
+        usual = self.host.entry(command)
+        return any(value and key not in usual for key, value in self.entries[name].items())
+
     def has_comments(self) -> bool:
         """Tell whether there is a comment, which a program that writes the file anew may lose."""
         return toml.has_comments(self.text) if self.host.is_toml else jsonc.has_comments(self.text)
@@ -182,6 +187,9 @@ class Plan:
             return []
         # These programs write the whole file anew, and most of them without its comments.
         if place.has_comments():
+            return []
+        # And they know nothing of what somebody has added to an entry of ours.
+        if any(step.action == "update" and place.says_more(step.name, step.command) for step in self.changes):
             return []
         found: list[list[str]] = []
         for step in self.changes:

@@ -14,7 +14,7 @@ from mcpd_client.hosts.jsonc import BOM, EditError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 _BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
@@ -57,15 +57,23 @@ def read(text: str) -> dict[str, Any]:
 
 def has_comments(text: str) -> bool:
     """Tell whether a text that can be read has a comment."""
-    return any(found[0].startswith("#") for found in _PIECE.finditer(text))
+    return any(True for _ in comments(text))
+
+
+def comments(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the content of each comment stands, in a text that can be read."""
+    for found in _PIECE.finditer(text):
+        if found[0].startswith("#"):
+            yield found.start() + 1, found.end()
 
 
 def values(text: str) -> Iterator[tuple[int, int, tuple[str, ...], Any]]:
     """Yield each `key = value`: where its value stands, its whole path, and what it is."""
-    whole = read(text)
+    read(text)
     for each in scan(text):
         if not each.is_header:
-            yield each.value_start, each.value_end, each.path, _at(whole, each.path)
+            value = read(f"value = {text[each.value_start : each.value_end]}")["value"]
+            yield each.value_start, each.value_end, each.path, value
 
 
 def set_entry(text: str, section: str, name: str, entry: Mapping[str, Any]) -> str:
@@ -232,13 +240,6 @@ def _checked(text: str, expected: Mapping[str, Any]) -> str:
     if found != expected:
         raise EditError("its layout is too unusual for an edit")
     return text
-
-
-def _at(value: Any, path: Sequence[str]) -> Any:
-    for key in path:
-        # Of an array of tables the last one so far cannot be told; what is in it is not asked for.
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _key(text: str) -> str:

@@ -20,6 +20,7 @@ EXIT_UNEXPECTED = 1
 EXIT_USAGE = 2
 EXIT_SERVER = 4
 EXIT_TOOL = 5
+SIGN_IN = "auth_required"
 
 # The error classes that do not end in EXIT_SERVER, as an upstream's own error does.
 EXIT_CODES = {
@@ -27,7 +28,7 @@ EXIT_CODES = {
     "unknown_server": EXIT_USAGE,
     "bad_request": EXIT_USAGE,
     "invalid_page": EXIT_USAGE,
-    "auth_required": 3,
+    SIGN_IN: 3,
     "unknown_tool": EXIT_TOOL,
     "timeout": 7,
     "denied": 8,
@@ -69,13 +70,14 @@ def error_output(error: Mapping[str, Any], *, as_json: bool, server: str | None 
     data = error.get("data")
     own: Mapping[str, Any] = data if isinstance(data, dict) else {}
     status = EXIT_CODES.get(str(own.get("class")), EXIT_SERVER)
+    wants = {**error, "data": {"server": server, **own}} if own.get("class") == SIGN_IN else None
     if as_json:
-        return Output(status, "", _json(error, own, server))
+        return Output(status, "", _json(error, own, server), wants)
     if not own:
         return Output(status, "", _foreign(error, server))
     hint = own.get("hint")
     known = hint if isinstance(hint, str) else None
-    return Output(status, "", for_people(str(error.get("message", "")), _why(own), known))
+    return Output(status, "", for_people(str(error.get("message", "")), _why(own), known), wants)
 
 
 def for_people(message: str, why: Sequence[str] = (), hint: str | None = None) -> str:

@@ -7,7 +7,7 @@ line or to carry what nobody sees; it is never interpreted.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -35,11 +35,12 @@ _HIDDEN = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 
 
 class Output(Struct, frozen=True):
-    """What a command prints, and its exit code."""
+    """What a command prints, and its exit code; `wants` is the error that a sign-in would cure."""
 
     exit: int
     stdout: str = ""
     stderr: str = ""
+    wants: dict[str, Any] | None = None
 
 
 def clean(text: str) -> str:

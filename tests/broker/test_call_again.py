@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from mcpd.errors import ExchangeLost
 from tests.broker.desk import Desk
 from tests.upstream.fakes import LEGACY, FakeServer, Script, World
 
@@ -54,6 +55,19 @@ async def test_any_other_call_is_not(
     error = await client.error(client.call("echo"))
 
     assert (error["class"], error["may_have_run"], world.spawns) == ("server_lost", True, 1)
+
+
+async def test_a_call_whose_exchange_broke_off_is_one_of_these(world: World, autojump_clock: MockClock) -> None:
+    def breaks_off(server: FakeServer, message: dict[str, object]) -> None:
+        server.owner.on_failed(str(message["id"]).encode(), ExchangeLost("it broke off", may_have_run=True))  # type: ignore[attr-defined]  # an incarnation has it
+        server.script = LEGACY
+
+    desk = Desk(world, {**dying(tool(readOnlyHint=True)), "tools/call": breaks_off}, retry="transport")
+    await desk.place.catalog.listing("tools")
+    client = desk.client()
+
+    assert "content" in await client.outcome(client.call("echo"))
+    assert (world.spawns, world.servers[0].calls) == (1, ["echo", "echo"])
 
 
 async def test_it_is_sent_once_more_and_not_again_and_again(world: World, autojump_clock: MockClock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -15,9 +16,10 @@ from mcpd.errors import AuthRequired, McpdError
 from mcpd.mover import Mover
 from mcpd.protocol import jsonrpc
 from mcpd.timers import Timers
-from mcpd.upstream.around import Surroundings
+from mcpd.upstream.around import Listener, Surroundings
 from mcpd.upstream.crowd import Crowd
 from mcpd.upstream.http import HttpTransport, open_http
+from mcpd.upstream.supervisor import Slot
 from tests.upstream.fakes import Memory, Notes
 
 # What takes this long in virtual time will not happen; and this long in real time.
@@ -280,6 +282,14 @@ class Far:
         name = json.dumps(method).encode()
         self.frame = self.transport.send(jsonrpc.request(request_id, name, json.dumps(params or {"name": "t"}).encode()))
         return request_id
+
+    def slot(self) -> Slot:
+        """Return a slot for the server, whose transports are like this one."""
+
+        async def connect(around: Surroundings, owner: Listener, launch: Launch, server: Server) -> HttpTransport:
+            return await open_http(lambda *_: self.keys, around, owner, launch, server)
+
+        return Slot(self.server, dataclasses.replace(self.around, connect=connect))
 
     async def asked(self, method: str = "tools/call", params: object = None) -> tuple[str, bytes, Any]:
         """Send a request; return the next thing that is heard."""

@@ -17,23 +17,25 @@ from mcpd.protocol.sse import Decoder
 from .around import Listener
 from .http_failures import Refusal
 from .http_lines import deliver, messages
-from .http_post import RETRY_SECONDS, listen
+from .http_post import RETRY_SECONDS, listen, pause
 from .http_reply import Reply
 from .http_talk import Talk
 
 MAX_PAUSE_SECONDS = 60.0
+# With nothing coming of it our own pauses have grown beyond this: now they count.
+MAX_TRUSTED_SECONDS = 4.0
 
 
 async def keep_listening(talk: Talk, mover: Mover, owner: Listener) -> None:
     """Listen as long as the server has something to listen to."""
-    decoder, pause = Decoder(talk.server.limits.message_bytes), RETRY_SECONDS
+    decoder, seconds = Decoder(talk.server.limits.message_bytes), RETRY_SECONDS
     while True:
         try:
             reply = await listen(talk, decoder.last_id)
         except AuthRequired:
             return  # the next request says so
         except (ConnectFailed, ExchangeLost):
-            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+            seconds = min(2 * seconds, MAX_PAUSE_SECONDS)
         except McpdError:
             return
         else:
@@ -42,8 +44,9 @@ async def keep_listening(talk: Talk, mover: Mover, owner: Listener) -> None:
             decoder = decoder.resumed()
             if not await follow(reply, decoder, mover, owner):
                 return
-            pause = RETRY_SECONDS if decoder.blocks else min(2 * pause, MAX_PAUSE_SECONDS)
-        await trio.sleep(pause if decoder.retry_ms is None else decoder.retry_ms / 1000)
+            seconds = RETRY_SECONDS if decoder.blocks else min(2 * seconds, MAX_PAUSE_SECONDS)
+        # What a server wants, but not while nothing comes of it.
+        await trio.sleep(max(pause(decoder, seconds), seconds if seconds > MAX_TRUSTED_SECONDS else 0.0))
 
 
 async def follow(response: Reply, decoder: Decoder, mover: Mover, owner: Listener) -> bool:

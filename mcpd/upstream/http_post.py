@@ -33,6 +33,8 @@ from .http_talk import Talk
 LINGER_SECONDS = 0.25
 # Where a server does not say how long to wait before a stream is gone on with.
 RETRY_SECONDS = 1.0
+# A server that wants no pause at all is not asked without one.
+MIN_RETRY_SECONDS = 0.05
 # A stream that is gone on with this often and never says anything has nothing to say.
 MAX_IDLE_RESUMES = 5
 # What comes back for a notification is nothing, or not worth waiting for.
@@ -234,7 +236,7 @@ class Poster:
             ExchangeLost: There is none.
         """
         for _ in range(MAX_IDLE_RESUMES):
-            await trio.sleep(RETRY_SECONDS if decoder.retry_ms is None else decoder.retry_ms / 1000)
+            await trio.sleep(pause(decoder, RETRY_SECONDS))
             try:
                 reply = await listen(self._talk, decoder.last_id)
             except (ConnectFailed, ExchangeLost):
@@ -247,6 +249,11 @@ class Poster:
                 raise lost
             return reply
         raise lost
+
+
+def pause(decoder: Decoder, seconds: float) -> float:
+    """Return how long to wait before a stream is asked for again; `seconds` where the server has not said."""
+    return seconds if decoder.retry_ms is None else max(decoder.retry_ms / 1000, MIN_RETRY_SECONDS)
 
 
 async def listen(talk: Talk, last_id: bytes | None, url: str | None = None) -> Reply | Refusal:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Raw
 
-from mcpd.errors import McpdError
+from mcpd.errors import ConnectFailed, HttpFailed, McpdError
 from mcpd.protocol import session as sessions
 from mcpd.protocol.session import Session
 from mcpd.timers import Timers
@@ -65,8 +65,10 @@ class Probe(Exchange):
         self._over()
 
     def on_failure(self, problem: McpdError) -> None:
-        """It ended, and that is handled elsewhere."""
+        """It ended, and that is handled elsewhere; or it is remote, and what it said is no answer."""
         self._over()
+        if isinstance(problem, HttpFailed | ConnectFailed):
+            self._on_silence()
 
     def _over(self) -> None:
         self._timer.cancel()

@@ -231,6 +231,25 @@ async def test_a_call_that_fails_leaves_the_session_as_it_is(far: Far, web: Web)
     await slot.stop()
 
 
+async def test_a_server_that_answers_neither_a_call_nor_the_question_whether_it_is_there_is_begun_anew(
+    far: Far, web: Web
+) -> None:
+    legacy(web)
+    web.reactions.update({"tools/call": Request.until_gone, "ping": status(502)})
+    slot = far.slot()
+    await slot.ready()
+    (call,) = submit(slot, "t")
+    await web.until("tools/call")
+    slot.give_up(call, "timed out", timed_out=True)
+    await web.until("ping")
+    del web.reactions["tools/call"]
+    (other,) = submit(slot, "u")
+
+    assert await other.over() == [("result", {})]
+    assert len(web.got("initialize")) == 2
+    await slot.stop()
+
+
 async def test_what_breaks_in_a_transport_ends_one_incarnation_and_nothing_else(
     far: Far, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:

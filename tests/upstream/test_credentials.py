@@ -192,7 +192,9 @@ class Helper:
         return outcome
 
     def credentials(self, house: House) -> Credentials:
-        return Keyring(house.vault, self.run, now, house.world.nursery).credentials_of(SERVER, HELPER, house.world.around)
+        return Keyring(house.vault, self.run, now, house.world.nursery).credentials_of(
+            SERVER, HELPER, house.world.around
+        )
 
 
 async def test_what_a_command_prints_goes_before_what_the_entry_says(house: House, autojump_clock: MockClock) -> None:

@@ -72,9 +72,9 @@ class Callback:
         self._came.set()
         return True
 
-    async def serve(self) -> None:
+    async def serve(self, *, task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
         """Answer requests until cancelled."""
-        await trio.serve_listeners(self._handle, [self._listener])
+        await trio.serve_listeners(self._handle, [self._listener], task_status=task_status)
 
     async def wait(self) -> None:
         """Wait for the answer."""

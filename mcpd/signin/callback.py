@@ -72,9 +72,10 @@ class Callback:
         self._came.set()
         return True
 
-    async def serve(self, *, task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
-        """Answer requests until cancelled."""
-        await trio.serve_listeners(self._handle, [self._listener], task_status=task_status)
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Answer requests until cancelled; those that came before were kept waiting."""
+        task_status.started()
+        await trio.serve_listeners(self._handle, [self._listener])
 
     async def wait(self) -> None:
         """Wait for the answer."""

@@ -68,5 +68,9 @@ def rows(urls: Mapping[str, str], credentials: Iterable[Credential], now: float 
 
 def takes_token(server: Server) -> bool:
     """Whether a server's entry leaves room for a sign-in: it is remote, and has no token of its own."""
-    has_own = server.bearer_env is not None or any(name.lower() == "authorization" for name in server.headers)
+    has_own = (
+        server.bearer_env is not None
+        or server.headers_helper
+        or any(name.lower() == "authorization" for name in server.headers)
+    )
     return server.url is not None and not has_own

@@ -64,6 +64,11 @@ class Authority:
         """Of the MCP server."""
         return f"{self.origin}/mcp"
 
+    @property
+    def _described_at(self) -> str:
+        """Where the authorization server describes itself, unless it does not."""
+        return "/.well-known/oauth-authorization-server" if self.issuer.count("/") == 2 else "nowhere"
+
     def seen(self, path: str) -> list[dict[str, str]]:
         """Return the fields of all requests to a path."""
         return [fields for _, where, fields in self.requests if where == path]
@@ -85,7 +90,7 @@ class Authority:
         routes: dict[str, Callable[[], tuple[int, dict[str, str], Any]]] = {
             "/mcp": lambda: self._mcp(headers, body),
             "/.well-known/oauth-protected-resource": self._resource_metadata,
-            "/.well-known/oauth-authorization-server": self._server_metadata,
+            self._described_at: self._server_metadata,
             "/register": lambda: self._register(fields),
             "/authorize": lambda: self._authorize(fields),
             "/token": lambda: self._token(fields),

@@ -17,8 +17,8 @@ def row(name: str | None, credential: Credential, now: float | None = None) -> d
     """Return what can be told of a credential; `server` is None where no configured one is meant.
 
     Returns:
-        `{server, state: "signed_in" | "expired" | "not_signed_in", resource, issuer, scopes, client, expires_at?,
-        expires_in_seconds?, refreshable, saved_at}`
+        `{server, state: "signed_in" | "expired" | "not_signed_in", resource, issuer, scopes, requested_scopes, client,
+        expires_at?, expires_in_seconds?, refreshable, saved_at}`
     """
     now = time.time() if now is None else now
     tokens = credential.tokens
@@ -28,6 +28,7 @@ def row(name: str | None, credential: Credential, now: float | None = None) -> d
         "resource": credential.resource,
         "issuer": credential.issuer,
         "scopes": [],
+        "requested_scopes": (credential.requested_scope or "").split(),
         "client": credential.client.registration,
         "refreshable": False,
         "saved_at": int(credential.saved_at),

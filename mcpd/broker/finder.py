@@ -19,7 +19,7 @@ from mcpd.protocol.paging import Walk
 from mcpd.protocol.session import Session
 from mcpd.upstream.supervisor import Slot
 
-from .walking import ask
+from .walking import ask, vetting
 
 SEARCH_SECONDS = 10.0
 MAX_KEPT = 1000
@@ -72,14 +72,14 @@ class Finder:
         search = self._searches.get(tool)
         if search is None:
             search = self._searches[tool] = _Search()
-            self._start(lambda: self._run(tool, search))
+            self._start(lambda: self._run(tool, search, session))
         await search.done.wait()
         return search.found
 
-    async def _run(self, tool: str, search: _Search) -> None:
+    async def _run(self, tool: str, search: _Search, session: Session) -> None:
         try:
             with trio.move_on_after(SEARCH_SECONDS):
-                search.found = await self._ask(tool)
+                search.found = await self._ask(tool, session)
         except McpdError:
             pass  # whoever asks for the list now will hear of it
         finally:
@@ -88,7 +88,7 @@ class Finder:
                 self._keep(tool, search.found)
             search.done.set()
 
-    async def _ask(self, tool: str) -> Found | None:
+    async def _ask(self, tool: str, session: Session) -> Found | None:
         """Ask the server; None if it does not answer the question.
 
         Raises:
@@ -101,7 +101,7 @@ class Finder:
             if incarnation == self._incarnation:
                 self._refused = True  # it does not have what it declares
             return None
-        walk = Walk("tools", self._slot.server.limits.items, 1)
+        walk = Walk("tools", self._slot.server.limits.items, 1, vet=vetting(self._slot, "tools", session))
         walk.accept(answer)
         descriptor = dict(walk.items).get(tool)
         if descriptor is None and (walk.incomplete or walk.set_aside):

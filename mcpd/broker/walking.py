@@ -5,12 +5,15 @@ Spec: server/utilities/pagination of 2024-11-05 … 2026-07-28.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 from msgspec import Raw
 
 from mcpd.errors import ServerProtocol
 from mcpd.protocol import jsonrpc
 from mcpd.protocol import session as sessions
+from mcpd.protocol.http_headers import vet
 from mcpd.protocol.jsonrpc import ErrorView
 from mcpd.protocol.paging import Walk
 from mcpd.protocol.session import Session
@@ -42,6 +45,14 @@ async def ask(slot: Slot, method: str, params: bytes) -> Raw | ErrorView:
         raise
 
 
+def vetting(slot: Slot, kind: str, session: Session) -> Callable[[Raw], None] | None:
+    """Return what an item of a list must bear; some tools must not be used over HTTP.
+
+    Spec: 2026-07-28 server/tools, `x-mcp-header`.
+    """
+    return vet if kind == "tools" and slot.server.transport == "http" and session.modern else None
+
+
 async def fetch(slot: Slot, kind: str, session: Session) -> Listing:
     """Walk all pages of one list.
 
@@ -55,7 +66,7 @@ async def fetch(slot: Slot, kind: str, session: Session) -> Listing:
     found = Listing(incarnation=session.incarnation)
     if kind != "tools" and not session.offers(names.capability):
         return found
-    walk = Walk(names.member, limits.items, limits.pages)
+    walk = Walk(names.member, limits.items, limits.pages, vet=vetting(slot, kind, session))
     until, public = float("inf"), True
     while (params := walk.request()) is not None:
         answer = await ask(slot, names.method, params)

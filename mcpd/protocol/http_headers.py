@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from mcpd.errors import ServerProtocol
 
@@ -112,13 +112,29 @@ def _param(path: tuple[str, ...] | None, node: dict[str, Any]) -> Param:
     return Param(path, PARAM_PREFIX + name)
 
 
-def problem_of(schema: bytes | Raw) -> str | None:
-    """Say why a tool with this `inputSchema` must not be used over HTTP; None if it may."""
+class Described(Struct):
+    """What of a tool's descriptor concerns its headers."""
+
+    name: str = ""
+    inputSchema: Raw = Raw(b"")
+
+
+def vet(descriptor: bytes | Raw) -> None:
+    """Check that a tool may be used over HTTP; one whose annotations are invalid must not be.
+
+    Raises:
+        ServerProtocol: It must not; the error says why.
+    """
+    if ANNOTATION.encode() not in bytes(descriptor):
+        return
     try:
-        params_of(schema)
+        tool = msgspec.json.decode(descriptor, type=Described)
+    except (msgspec.MsgspecError, RecursionError):
+        return  # as above
+    try:
+        params_of(tool.inputSchema)
     except ServerProtocol as problem:
-        return problem.message
-    return None
+        raise ServerProtocol(f"tool {tool.name[:80]!r} must not be used over HTTP: {problem.message}") from None
 
 
 def mirrored(params: tuple[Param, ...], arguments: bytes | Raw) -> dict[str, str]:

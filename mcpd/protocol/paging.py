@@ -20,7 +20,7 @@ from . import caching, rawjson
 from .jsonrpc import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 MAX_OFFSET = 1000
 MAX_LIMIT = 100
@@ -134,15 +134,24 @@ class Walk:
         max_items: how many good items are kept.
         max_pages: how many pages are asked for.
         max_cursor_bytes: the longest cursor that is followed.
+        vet: raises ServerProtocol for an item that must not be used, whatever else is right with it.
     """
 
-    def __init__(self, kind: str, max_items: int, max_pages: int, max_cursor_bytes: int = CURSOR_BYTES) -> None:
+    def __init__(
+        self,
+        kind: str,
+        max_items: int,
+        max_pages: int,
+        max_cursor_bytes: int = CURSOR_BYTES,
+        vet: Callable[[Raw], None] | None = None,
+    ) -> None:
         self.items: list[tuple[str, Raw]] = []
         self.set_aside: list[str] = []
         self.incomplete: str | None = None
         self.hints = caching.Hints()
         self._kind, self._key = kind, KEYS[kind]
         self._max_items, self._max_pages, self._max_cursor_bytes = max_items, max_pages, max_cursor_bytes
+        self._vet = vet
         self._names: set[str] = set()
         self._cursors: set[str] = set()
         self._pages = 0
@@ -211,6 +220,8 @@ class Walk:
             raise ServerProtocol(f"its `{self._key}` is over {NAME_BYTES} bytes long")
         if name in self._names:
             raise ServerProtocol(f"its `{self._key}` {name[:80]!r} is there already; the first one counts")
+        if self._vet is not None:
+            self._vet(descriptor)
         return name
 
     def _follow(self, cursor: Raw) -> None:

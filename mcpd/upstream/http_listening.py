@@ -18,7 +18,8 @@ from mcpd.protocol.sse import Decoder
 
 from .around import Listener
 from .http_failures import Refusal
-from .http_post import RETRY_SECONDS, deliver, listen, messages
+from .http_lines import deliver, messages
+from .http_post import RETRY_SECONDS, listen
 from .http_reply import Reply, pieces
 from .http_talk import Talk
 

@@ -17,12 +17,14 @@ import trio
 
 from mcpd.errors import ConnectFailed, ExchangeLost, McpdError
 from mcpd.mover import Mover
-from mcpd.protocol import evidence, jsonrpc
-from mcpd.protocol.jsonrpc import Message, NotJsonRpc
-from mcpd.protocol.sse import BOM, Decoder, Event
+from mcpd.protocol import evidence
+from mcpd.protocol.jsonrpc import Message
+from mcpd.protocol.sse import Decoder, Event
 
 from .around import Listener
 from .http_failures import Refusal, essence, named, no_message, refused
+from .http_lines import answers, deliver, messages, one_line
+from .http_mirroring import is_mismatch, learned
 from .http_network import Attempt
 from .http_reply import Reply, body_of, head_of, pieces
 from .http_session import STREAM
@@ -85,6 +87,8 @@ class Poster:
             McpdError: There is none.
         """
         reply = await self.opened(post)
+        if isinstance(reply, Refusal) and is_mismatch(post.method, reply) and await learned(self._talk, post.message):
+            reply = await self.opened(post)
         if isinstance(reply, Refusal):
             self.refused(post, reply)
         else:
@@ -251,16 +255,6 @@ class Poster:
         raise lost
 
 
-def deliver(mover: Mover, owner: Listener, lines: list[bytes], origin: bytes) -> None:
-    """Hand over what came together, in one batch."""
-
-    def work() -> None:
-        for line in lines:
-            owner.on_message(line, origin)
-
-    mover.batch(work)
-
-
 async def listen(talk: Talk, last_id: bytes | None, url: str | None = None) -> Reply | Refusal:
     """Open a stream by GET, the server's own or the rest of another; an answer that is no stream is a refusal.
 
@@ -275,26 +269,3 @@ async def listen(talk: Talk, last_id: bytes | None, url: str | None = None) -> R
         return reply
     await reply.close()
     return Refusal(reply.status, reply.content_type, b"")
-
-
-def answers(line: bytes, request_id: bytes) -> bool:
-    """Whether a message is the answer to a request."""
-    try:
-        message = jsonrpc.decode(line)
-    except NotJsonRpc:
-        return False
-    # Some servers turn the number into a string; no other id can be meant.
-    return not message.method and bytes(message.id).strip(b'"') == request_id and bool(message.result or message.error)
-
-
-def messages(events: list[Event]) -> list[bytes]:
-    """Return what may be a message among some events."""
-    return [one_line(event.data) for event in events if event.name == "message" and event.data[:64].strip()]
-
-
-def one_line(body: bytes) -> bytes:
-    """Return JSON as one line: what breaks lines between its tokens would do so wherever it goes next."""
-    body = body.removeprefix(BOM).strip()
-    if b"\n" in body or b"\r" in body:
-        body = body.replace(b"\r", b" ").replace(b"\n", b" ")
-    return body

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from mcpd import __version__
 from mcpd.errors import ServerProtocol
 from mcpd.protocol import http_headers, jsonrpc, mcp
-from mcpd.protocol.http_headers import Param
+from mcpd.protocol.http_headers import Described, Param
 from mcpd.protocol.jsonrpc import ABSENT, Message, NotJsonRpc
 
 BOTH = "application/json, text/event-stream"
@@ -51,13 +51,8 @@ class _Params(Struct):
     meta: _Meta | None = msgspec.field(name="_meta", default=None)
 
 
-class _Tool(Struct):
-    name: str = ""
-    inputSchema: Raw = ABSENT
-
-
 class _Tools(Struct):
-    tools: list[_Tool] = []
+    tools: list[Described] = []
 
 
 _params = msgspec.json.Decoder(_Params).decode

@@ -19,7 +19,8 @@ from mcpd.protocol.sse import Decoder, Event
 
 from .around import Listener
 from .http_failures import Refusal, refused
-from .http_post import Post, Poster, deliver, listen, messages
+from .http_lines import deliver, messages
+from .http_post import Post, Poster, listen
 from .http_reply import Reply, head_of, pieces
 from .http_talk import Talk, origin
 

@@ -20,10 +20,14 @@ async def live(
     """Run it to its end, then call `ended` in a batch with the problem that it ended for, if it was one."""
     problem: McpdError | None = None
     try:
-        # What breaks in a task of its transport is this incarnation's affair.
-        async with trio.open_nursery() as tasks:
-            one.home = replace(around, nursery=tasks)
-            await one.run(around.expanded(one.server, project), unasked_era(around.eras, one.server))
+        launch, era = around.expanded(one.server, project), unasked_era(around.eras, one.server)
+        if launch.url is None:
+            await one.run(launch, era)
+        else:
+            # What breaks in a task of its transport is this incarnation's affair.
+            async with trio.open_nursery() as tasks:
+                one.home = replace(around, nursery=tasks)
+                await one.run(launch, era)
     except* McpdError as group:
         problem = first_leaf(group)
     # One of the three places that catch everything: a bug in one upstream costs that upstream.

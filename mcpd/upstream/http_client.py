@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from typing import TYPE_CHECKING, cast
+from collections.abc import AsyncIterable, Mapping
+from typing import TYPE_CHECKING, Self, cast
 from urllib.parse import SplitResult, quote, urlsplit
 from urllib.request import getproxies_environment
 
@@ -52,10 +52,15 @@ class _Body:
     """The one piece of a request's body."""
 
     def __init__(self, body: bytes) -> None:
-        self._body = body
+        self._left = [body]
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._body
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
 
 
 class Client:

@@ -24,6 +24,11 @@ class Refusal(NamedTuple):
     body: bytes
     retry_after_seconds: float | None = None
 
+    @property
+    def may_have_run(self) -> bool:
+        """Whether the server may have done what it was asked: behind a gateway's 5xx, but not after its own 4xx."""
+        return self.status >= 500 and self.status != 503
+
 
 def essence(content_type: str) -> str:
     """Return a content type without its parameters, in lower case."""
@@ -44,17 +49,14 @@ def named(status: int, content_type: str) -> str:
 
 
 def refused(server: str, refusal: Refusal, redact: Redactor, hint: str | None = None) -> HttpFailed:
-    """Return the error of a request that got no message for an answer.
-
-    What the server itself refused with 4xx has not run; behind a gateway's 5xx it may have.
-    """
+    """Return the error of a request that got no message for an answer."""
     words = excerpt(refusal.body, redact)
     return HttpFailed(
         f"server '{server}' answered {named(refusal.status, refusal.content_type)}" + (f": {words}" if words else ""),
         server=server,
         hint=hint,
         retry_after_seconds=refusal.retry_after_seconds,
-        may_have_run=not 300 <= refusal.status < 500 and refusal.status != 503,
+        may_have_run=refusal.may_have_run,
     )
 
 

@@ -8,8 +8,6 @@ Spec: 2025-11-25 basic/transports, "Listening for messages from the server", "Re
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 import trio
 
 from mcpd.errors import AuthRequired, ConnectFailed, ExchangeLost, McpdError
@@ -20,7 +18,7 @@ from .around import Listener
 from .http_failures import Refusal
 from .http_lines import deliver, messages
 from .http_post import RETRY_SECONDS, listen
-from .http_reply import Reply, pieces
+from .http_reply import Reply
 from .http_talk import Talk
 
 MAX_PAUSE_SECONDS = 60.0
@@ -51,14 +49,12 @@ async def keep_listening(talk: Talk, mover: Mover, owner: Listener) -> None:
 async def follow(response: Reply, decoder: Decoder, mover: Mover, owner: Listener) -> bool:
     """Hand over what a stream brings, to its end; return False if it cannot be read on, and must not be asked for again."""
     try:
-        async with aclosing(pieces(response)) as stream:
-            async for piece in stream:
+        async with response:
+            async for piece in response.pieces():
                 if lines := messages(decoder.feed(piece)):
                     deliver(mover, owner, lines, b"")
     except ExchangeLost:
         pass
     except McpdError:
         return False
-    finally:
-        await response.close()
     return True

@@ -9,8 +9,6 @@ HeaderMismatch the list is fetched again, and the call repeated.
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 import msgspec
 from msgspec import Raw, Struct
 
@@ -22,7 +20,7 @@ from mcpd.protocol.sse import Decoder
 
 from .http_failures import Refusal, essence
 from .http_lines import answers, messages, one_line
-from .http_reply import Reply, body_of, pieces
+from .http_reply import Reply, body_of
 from .http_session import STREAM
 from .http_talk import Talk
 
@@ -64,20 +62,17 @@ async def _page(talk: Talk, body: bytes) -> bytes | None:
     if isinstance(reply, Refusal):
         return None
     limit = talk.server.limits.message_bytes
-    try:
+    async with reply:
         if essence(reply.content_type) == STREAM:
             return await _from_stream(reply, limit)
         line = one_line(await body_of(reply, limit))
         return line if answers(line, OWN_ID) else None
-    finally:
-        await reply.close()
 
 
 async def _from_stream(reply: Reply, limit: int) -> bytes | None:
     decoder = Decoder(limit)
-    async with aclosing(pieces(reply)) as stream:
-        async for piece in stream:
-            for line in messages(decoder.feed(piece)):
-                if answers(line, OWN_ID):
-                    return line
+    async for piece in reply.pieces():
+        for line in messages(decoder.feed(piece)):
+            if answers(line, OWN_ID):
+                return line
     raise ServerProtocol("the stream ended without the list")

@@ -7,7 +7,7 @@ timed that has no limit, and it is known exactly whether its write has begun.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -42,22 +42,21 @@ class Attempt:
 current: ContextVar[Attempt] = ContextVar("current")
 
 
+def _limit(options: Mapping[str, Any]) -> float:
+    """Return how long a step may take."""
+    seconds = options.get("timeout")
+    return float("inf") if seconds is None else float(seconds)
+
+
 class Backend(httpcore2.AsyncNetworkBackend):
     """Makes connections."""
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
+    async def connect_tcp(self, host: str, port: int, *_: Any, **options: Any) -> httpcore2.AsyncNetworkStream:
         """Connect to whichever of the host's addresses answers first."""
         current.get().fresh = True
         try:
-            with trio.fail_after(float("inf") if timeout is None else timeout):
-                return Stream(await trio.open_tcp_stream(host, port, local_address=local_address))
+            with trio.fail_after(_limit(options)):
+                return Stream(await trio.open_tcp_stream(host, port))
         except trio.TooSlowError as problem:
             raise httpcore2.ConnectTimeout("timed out") from problem
         except OSError as problem:
@@ -74,14 +73,14 @@ class Stream(httpcore2.AsyncNetworkStream):
     def __init__(self, stream: trio.SocketStream | trio.SSLStream[trio.SocketStream]) -> None:
         self._stream = stream
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+    async def read(self, max_bytes: int, *_: Any, **options: Any) -> bytes:
         """Return what comes next; nothing at the end."""
         try:
             return bytes(await self._stream.receive_some(max_bytes))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as problem:
             raise httpcore2.ReadError(str(problem)) from problem
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+    async def write(self, buffer: bytes, *_: Any, **options: Any) -> None:
         """Send; the head of a request waits for its body."""
         attempt = current.get()
         if attempt.head is not None:
@@ -102,14 +101,14 @@ class Stream(httpcore2.AsyncNetworkStream):
         await self._stream.aclose()
 
     async def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, *_: Any, **options: Any
     ) -> httpcore2.AsyncNetworkStream:
         """Agree on TLS."""
         if not isinstance(self._stream, trio.SocketStream):
             raise httpcore2.ConnectError("there is TLS already")
         stream = trio.SSLStream(self._stream, ssl_context, server_hostname=server_hostname, https_compatible=True)
         try:
-            with trio.fail_after(float("inf") if timeout is None else timeout):
+            with trio.fail_after(_limit(options)):
                 await stream.do_handshake()
         except trio.TooSlowError as problem:
             await trio.aclose_forcefully(stream)

@@ -11,7 +11,6 @@ Spec: 2025-11-25 and 2026-07-28 basic/transports, "Streamable HTTP".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import aclosing
 
 import trio
 
@@ -26,7 +25,7 @@ from .http_failures import Refusal, essence, named, no_message, refused
 from .http_lines import answers, deliver, messages, one_line
 from .http_mirroring import is_mismatch, learned
 from .http_network import Attempt
-from .http_reply import Reply, body_of, head_of, pieces
+from .http_reply import Reply, body_of, head_of
 from .http_session import STREAM
 from .http_talk import Talk
 
@@ -141,16 +140,14 @@ class Poster:
         Raises:
             McpdError: There is none.
         """
-        try:
-            kind = essence(response.content_type)
+        kind = essence(response.content_type)
+        async with response:
             if kind == STREAM:
                 await self._follow_to_answer(post, response)
             elif kind == "application/json" or kind.endswith("+json") or not kind:
                 await self._take_body(post, response)
             else:
                 self._no_message(post, response, await head_of(response))
-        finally:
-            await response.close()
 
     def _no_message(self, post: Post, response: Reply, body: bytes) -> None:
         status, kind = response.status, response.content_type
@@ -195,7 +192,6 @@ class Poster:
             idle = 0 if decoder.blocks else idle + 1
             if decoder.last_id is None or self._talk.session.revision is None or idle > MAX_IDLE_RESUMES:
                 raise self._ended(response)
-            await response.close()
             decoder = decoder.resumed()
             response = await self._resumed(decoder, self._ended(response))
 
@@ -210,8 +206,8 @@ class Poster:
         is_answered = False
         try:
             with trio.CancelScope() as limit:
-                async with aclosing(pieces(response)) as stream:
-                    async for piece in stream:
+                async with response:
+                    async for piece in response.pieces():
                         if (events := decoder.feed(piece)) and self._take(events, post, headers):
                             is_answered = True
                             limit.deadline = trio.current_time() + LINGER_SECONDS
@@ -220,8 +216,6 @@ class Poster:
         except McpdError as problem:
             problem.may_have_run = True
             raise self._talk.named(problem) from None
-        finally:
-            await response.close()
         return is_answered
 
     def _take(self, events: list[Event], post: Post, headers: Mapping[str, str]) -> bool:

@@ -5,11 +5,14 @@ Spec: RFC 9110 8.4 (content codings); only gzip is asked for.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import Self
+
+import trio
 
 from mcpd.errors import ExchangeLost, TooLarge
 
@@ -18,6 +21,7 @@ EXCERPT_BYTES = 1 << 16
 # What one step of uncompressing yields at most.
 STEP_BYTES = 1 << 20
 LENGTH_DIGITS = 18
+CLOSE_SECONDS = 1.0
 
 
 class Reply:
@@ -30,7 +34,7 @@ class Reply:
         broken: what reading it may raise.
     """
 
-    __slots__ = ("_close", "broken", "headers", "status", "stream")
+    __slots__ = ("_close", "_pieces", "broken", "headers", "status", "stream")
 
     def __init__(
         self,
@@ -41,6 +45,7 @@ class Reply:
         broken: tuple[type[Exception], ...],
     ) -> None:
         self.status, self.stream, self.broken, self._close = status, stream, broken, close
+        self._pieces: AsyncIterator[bytes] | None = None
         self.headers: dict[str, str] = {}
         for key, value in headers:
             name, text = key.decode("latin-1").lower(), value.decode("latin-1")
@@ -51,9 +56,24 @@ class Reply:
         """Of the body, with parameters; empty if it is not said."""
         return self.headers.get("content-type", "")
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *reason: object) -> None:
+        with trio.move_on_after(CLOSE_SECONDS, shield=True):
+            await self.close()
+
     async def close(self) -> None:
         """Give the connection back, or close it where the answer has not ended. Idempotent."""
-        await self._close()
+        with trio.move_on_after(CLOSE_SECONDS, shield=True):
+            if isinstance(self._pieces, AsyncGenerator):
+                await self._pieces.aclose()
+            await self._close()
+
+    def pieces(self) -> Pieces:
+        """Return the body, piece by piece; it can be read once."""
+        self._pieces = self.stream.__aiter__()
+        return Pieces(self, self._pieces)
 
 
 class _Inflater:
@@ -72,31 +92,36 @@ class _Inflater:
             data = self._one.unused_data if self._one.eof else self._one.unconsumed_tail
 
 
-async def pieces(reply: Reply) -> AsyncGenerator[bytes, None]:
-    """Yield a body as it comes, uncompressed in steps of at most a megabyte.
+class Pieces:
+    """A body as it comes, uncompressed in steps of at most a megabyte.
 
-    Raises:
-        ExchangeLost: It broke off, or cannot be uncompressed.
+    To iterate raises ExchangeLost where it breaks off, or cannot be uncompressed.
     """
-    coding = reply.headers.get("content-encoding", "identity").strip().lower()
-    inflater = _Inflater() if coding in ("gzip", "x-gzip") else None
-    if inflater is None and coding not in ("identity", ""):
-        raise ExchangeLost(f"the answer comes in a coding that was not asked for, {coding[:40]}", may_have_run=True)
-    stream = reply.stream.__aiter__()
-    try:
-        async for piece in stream:
-            if inflater is None:
-                yield piece
-            else:
-                for step in inflater.steps(piece):
-                    yield step
-    except zlib.error as problem:
-        raise ExchangeLost(f"the answer cannot be uncompressed: {problem}", may_have_run=True) from None
-    except reply.broken as problem:
-        raise ExchangeLost(f"the answer broke off: {reason(problem)}", may_have_run=True) from None
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
+
+    def __init__(self, reply: Reply, travelling: AsyncIterator[bytes]) -> None:
+        self._broken, self._travelling = reply.broken, travelling
+        self._coding = reply.headers.get("content-encoding", "identity").strip().lower()
+        self._inflater = _Inflater() if self._coding in ("gzip", "x-gzip") else None
+        self._steps: Iterator[bytes] = iter(())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._inflater is None and self._coding not in ("identity", ""):
+            what = f"the answer comes in a coding that was not asked for, {self._coding[:40]}"
+            raise ExchangeLost(what, may_have_run=True)
+        try:
+            while (step := next(self._steps, None)) is None:
+                piece = await anext(self._travelling)
+                if self._inflater is None:
+                    return piece
+                self._steps = self._inflater.steps(piece)
+        except zlib.error as problem:
+            raise ExchangeLost(f"the answer cannot be uncompressed: {problem}", may_have_run=True) from None
+        except self._broken as problem:
+            raise ExchangeLost(f"the answer broke off: {reason(problem)}", may_have_run=True) from None
+        return step
 
 
 async def body_of(reply: Reply, max_bytes: int) -> bytes:
@@ -104,20 +129,19 @@ async def body_of(reply: Reply, max_bytes: int) -> bytes:
 
     Raises:
         TooLarge: It is longer than that.
-        ExchangeLost: as `pieces`.
+        ExchangeLost: It broke off, or cannot be uncompressed.
     """
     announced = reply.headers.get("content-length", "")
     too_large = announced.isdigit() and (len(announced) > LENGTH_DIGITS or int(announced) > max_bytes)
     parts: list[bytes] = []
     size = 0
     if not too_large:
-        async with aclosing(pieces(reply)) as stream:
-            async for piece in stream:
-                parts.append(piece)
-                size += len(piece)
-                if size > max_bytes:
-                    too_large = True
-                    break
+        async for piece in reply.pieces():
+            parts.append(piece)
+            size += len(piece)
+            if size > max_bytes:
+                too_large = True
+                break
     if too_large:
         raise TooLarge(f"the answer is longer than {max_bytes} bytes (limits.message_bytes)", may_have_run=True)
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -127,17 +151,13 @@ async def head_of(reply: Reply) -> bytes:
     """Read the beginning of a body, as far as it comes, and close the answer."""
     parts: list[bytes] = []
     size = 0
-    try:
-        async with aclosing(pieces(reply)) as stream:
-            async for piece in stream:
+    async with reply:
+        with contextlib.suppress(ExchangeLost):
+            async for piece in reply.pieces():
                 parts.append(piece)
                 size += len(piece)
                 if size >= EXCERPT_BYTES:
                     break
-    except ExchangeLost:
-        pass
-    finally:
-        await reply.close()
     return b"".join(parts)[:EXCERPT_BYTES]
 
 

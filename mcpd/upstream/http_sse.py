@@ -8,7 +8,6 @@ Spec: 2024-11-05 basic/transports, "HTTP with SSE".
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from urllib.parse import urljoin
 
 import trio
@@ -21,7 +20,7 @@ from .around import Listener
 from .http_failures import Refusal, refused
 from .http_lines import deliver, messages
 from .http_post import Post, Poster, listen
-from .http_reply import Reply, head_of, pieces
+from .http_reply import Reply, head_of
 from .http_talk import Talk, origin
 
 
@@ -52,16 +51,13 @@ class OldStream:
         return self._problem
 
     async def _follow(self, response: Reply) -> None:
-        try:
-            async with aclosing(pieces(response)) as stream:
-                async for piece in stream:
-                    events = self._decoder.feed(piece)
-                    if self._address is None:
-                        self._look_for_address(events)
-                    if lines := messages(events):
-                        deliver(self._mover, self._owner, lines, b"")
-        finally:
-            await response.close()
+        async with response:
+            async for piece in response.pieces():
+                events = self._decoder.feed(piece)
+                if self._address is None:
+                    self._look_for_address(events)
+                if lines := messages(events):
+                    deliver(self._mover, self._owner, lines, b"")
 
     def _look_for_address(self, events: list[Event]) -> None:
         where = next((event.data for event in events if event.name == "endpoint"), None)

@@ -8,6 +8,7 @@ Spec: 2025-11-25 basic/authorization; RFC 9110 9.2.2 (idempotent methods), 10.2.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from urllib.parse import urljoin, urlsplit
@@ -96,6 +97,7 @@ class Talk:
             if 200 <= status < 300:
                 return response
             refusal = await _read(response)
+            attempt.began = refusal.may_have_run
             if status in _REDIRECTS and (where := response.headers.get("location")) is not None:
                 hops += 1
                 target = self._followed(status, target, where, hops)
@@ -109,19 +111,16 @@ class Talk:
                 await trio.sleep(refusal.retry_after_seconds or 0.0)
             else:
                 return refusal
-            attempt.began = False  # what was sent was sent back
 
     async def _send(
         self, verb: str, url: str, headers: dict[str, str], body: bytes | None, attempt: Attempt, *, repeatable: bool
     ) -> Reply:
         """Send it, once more if the server dropped the connection that it came on and it bears that."""
-        tries = 0
-        while True:
+        for tries in itertools.count(1):
             attempt.fresh = False
             try:
                 response = await self._client.send(verb, url, headers, body, attempt)
             except ExchangeLost as problem:
-                tries += 1
                 if not attempt.fresh:
                     self._note_dropped()
                 if attempt.fresh or not repeatable or tries > MAX_DROPPED:
@@ -132,6 +131,7 @@ class Talk:
                 if not attempt.fresh and self._earlier is None:
                     self._dropped = 0
                 return response
+        raise AssertionError("there is no last try")
 
     def _note_dropped(self) -> None:
         """Note that the server did not use a connection again that it had kept open."""

@@ -39,14 +39,11 @@ from mcpd.logs import Log
 from mcpd.mover import Mover
 from mcpd.timers import Timers
 from mcpd.upstream.around import Surroundings
-from mcpd.upstream.credentials import Keyring
 from mcpd.upstream.crowd import Crowd
 from mcpd.upstream.eras import EraFile
 from mcpd.upstream.guard import Guard
-from mcpd.upstream.helper import run_helper
-from mcpd.upstream.http import open_http
+from mcpd.upstream.remotes import Remotes
 from mcpd.upstream.stdio import open_stdio
-from mcpd.upstream.vault import Vault
 
 HEARTBEAT_SECONDS = 5.0
 # Whoever started the daemon waits for an answer, and loading takes a tenth of its start.
@@ -97,8 +94,7 @@ class Daemon:
     def _build(self, upstreams: trio.Nursery, requests: trio.Nursery) -> None:
         scope, instance, early = self._guardian
         self._guard = Guard(self._mover, self._timers, self._log, scope, instance, early)
-        vault = Vault(os.path.join(state_folder(), "credentials"))
-        self._keyring = Keyring(vault, functools.partial(run_helper, self._guard), time.time)
+        self._remotes = Remotes(os.path.join(state_folder(), "credentials"), self._guard, upstreams)
         around = Surroundings(
             mover=self._mover,
             timers=self._timers,
@@ -109,8 +105,8 @@ class Daemon:
             eras=EraFile(os.path.join(state_folder(), "eras.json")),
             crowd=Crowd(self._timers),
             spawn=functools.partial(open_stdio, self._guard),
-            connect=functools.partial(open_http, self._keyring.credentials_of),
-            secrets=self._keyring.secrets_of,
+            connect=self._remotes.connect,
+            secrets=self._remotes.secrets,
         )
         self._shelf = Shelf(os.path.join(state_folder(), "catalogs"), self._timers, upstreams.start_soon)
         self._broker = Broker(self._config, around, self._store, self._shelf)
@@ -152,6 +148,7 @@ class Daemon:
         """Shut the door, drain, end all servers, and let the last answers out."""
         self._log.info("daemon.stopping", connections=len(self._control.connections))
         self._listener.close()
+        self._remotes.close()
         self._mover.batch(self._broker.close)
         await self._broker.closed()
         with trio.move_on_after(FLUSH_SECONDS):

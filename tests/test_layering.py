@@ -49,6 +49,7 @@ CONSTRUCTED = {
     "Guard",
     "Listener",
     "Mover",
+    "Remotes",
     "ResultStore",
     "Shelf",
     "Surroundings",

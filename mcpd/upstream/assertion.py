@@ -29,12 +29,13 @@ def assertion(client_id: str, audience: str, pem: str, now: float) -> str:
     """
     try:
         jwt = importlib.import_module("jwt")
+        unknown = importlib.import_module("cryptography.exceptions").UnsupportedAlgorithm
         reader = importlib.import_module("cryptography.hazmat.primitives.serialization")
     except ImportError:
         raise _wrong("needs an extra", "pip install 'mcpd-broker[oauth]'") from None
     try:
         key = reader.load_pem_private_key(pem.encode(), password=None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, unknown):
         raise _wrong("is no private key in PEM without a passphrase") from None
     algorithm = _CURVES.get(curve.name) if (curve := getattr(key, "curve", None)) is not None else "RS256"
     claims = {

@@ -121,6 +121,8 @@ class SignedIn:
     def __init__(self, server: Server, launch: Launch, account: Account) -> None:
         self._server, self._launch, self._account = server, launch, account
         self.url = launch.url
+        # Each request is a task.
+        self._given: weakref.WeakKeyDictionary[trio.lowlevel.Task, str | None] = weakref.WeakKeyDictionary()
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -151,15 +153,21 @@ class SignedIn:
             return False
         if self._account.current() is None:
             raise self._wanted(None, asked)
-        if not self._account.can_renew or (token is not None and self._account.is_new(token)):
+        if not self._account.can_renew or self._is_in_vain(token):
             raise self._wanted(INVALID, asked)
         await self._renew(token, INVALID, asked)
         return True
 
+    def _is_in_vain(self, token: str | None) -> bool:
+        """Whether a request comes again with the token that it has just been given: another one would fare no better."""
+        if token is None or not self._account.is_new(token):
+            return False
+        return self._given.get(trio.lowlevel.current_task()) == token
+
     async def _widen(self, token: str | None, asked: Challenge) -> bool:
         """Get a token that is good for what was asked, too, where nobody has to agree to that."""
         scopes = self._scopes(INSUFFICIENT, asked)
-        if not self._account.is_alone or token is None or self._account.is_new(token):
+        if not self._account.is_alone or token is None or self._is_in_vain(token):
             raise self._wanted(INSUFFICIENT, asked)
         await self._renew(token, INSUFFICIENT, asked, " ".join(scopes))
         return True
@@ -171,8 +179,9 @@ class SignedIn:
             raise self._wanted(error, asked, problem) from None
         except McpdError as problem:
             raise _named(self._server, problem) from None
-        if self._account.token == token:
+        if (given := self._account.token) == token:
             raise self._wanted(error, asked)
+        self._given[trio.lowlevel.current_task()] = given
 
     def _scopes(self, error: str | None, asked: Challenge | None) -> list[str]:
         """Return what to ask for: what the server names, and at a step up also what there was (2026-07-28)."""
@@ -212,11 +221,20 @@ class Keyring:
         vault: where those of sign-ins are.
         run_helper: runs the command of an entry that prints headers.
         clock: tells the seconds of the epoch.
+        nursery: where tokens are renewed, whatever becomes of the sessions that wait for them.
         post: asks a token endpoint.
     """
 
-    def __init__(self, vault: Vault, run_helper: RunHelper, clock: Callable[[], float], post: Post = post) -> None:
-        self._vault, self._run_helper, self._clock, self._post = vault, run_helper, clock, post
+    def __init__(
+        self,
+        vault: Vault,
+        run_helper: RunHelper,
+        clock: Callable[[], float],
+        nursery: trio.Nursery,
+        post: Post = post,
+    ) -> None:
+        self._vault, self._run_helper, self._clock = vault, run_helper, clock
+        self._nursery, self._post = nursery, post
         self._accounts: weakref.WeakValueDictionary[tuple[str, OAuth, bool], Account] = weakref.WeakValueDictionary()
         self._made: weakref.WeakSet[Helped | SignedIn] = weakref.WeakSet()
 
@@ -247,7 +265,7 @@ class Keyring:
         if (account := self._accounts.get(key)) is None:
             account = self._accounts[key] = Account(
                 url, launch.oauth, insecure=server.insecure, vault=self._vault, post=self._post,
-                nursery=around.nursery, clock=self._clock, jitter=around.jitter, log=around.log,
+                nursery=self._nursery, clock=self._clock, jitter=around.jitter, log=around.log,
             )  # fmt: skip
         account.forgive()
         return account

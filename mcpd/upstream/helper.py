@@ -20,6 +20,7 @@ from .process import Process
 HELPER_SECONDS = 10.0
 # Asked to go when its time is over, it has so long.
 TERM_SECONDS = 0.5
+LAST_SECONDS = 1.0
 MAX_BYTES = 64 * 1024
 MAX_HEADERS = 64
 _name = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
@@ -44,10 +45,11 @@ async def run_helper(guard: Guard, launch: Launch) -> dict[str, str]:
             reading.start_soon(output.read, process.stdout)
             reading.start_soon(_drain, process.stderr)
             with trio.move_on_after(HELPER_SECONDS) as limit:
-                await output.ended.wait()
                 await process.exited()
-            # What it has left behind may hold the pipes open.
             await process.end(0, TERM_SECONDS if limit.cancelled_caught else 0)
+            # Whatever held the pipe open is gone: only what is in it is still to come.
+            with trio.move_on_after(LAST_SECONDS):
+                await output.ended.wait()
             reading.cancel_scope.cancel()
     finally:
         await process.end(0, 0)

@@ -207,7 +207,7 @@ class Incarnation:
         return outcome
 
     async def _hear(self, asked: list[Question], step: Ask) -> Outcome:
-        """Wait for the first outcome of anything that was asked."""
+        """Wait for the first outcome of anything that was asked; raise where asking on is of no use."""
         seconds = math.inf if step.patience_seconds is None else step.patience_seconds
         with trio.move_on_after(seconds):
             await self._until(lambda: any(q.outcome is not None for q in asked))

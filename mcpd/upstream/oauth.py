@@ -178,7 +178,7 @@ class Account:
         return token is not None and token != self._spent
 
     def is_new(self, token: str) -> bool:
-        """Whether a token was given so lately that another one would fare no better."""
+        """Whether a token was given only a moment ago, so that it is not refused for its age."""
         held = self._held.tokens if self._held is not None else None
         granted, when = self._granted
         if token != granted or held is None:
@@ -227,13 +227,14 @@ class Account:
     async def _renew(self, stale: str | None) -> None:
         try:
             await self._transact(stale)
-        except McpdError as problem:
+        except (McpdError, OSError) as failure:
+            problem = failure if isinstance(failure, McpdError) else _unwritable(failure)
             problem.may_have_run = False
             self._why = problem
             self._rests_until = self._clock() + min(REST_SECONDS * 2**self._failures, MAX_REST_SECONDS)
             self._failures += 1
             self._log.warning("credentials.not_renewed", reason=problem.message)
-            raise
+            raise problem from None
 
     async def _transact(self, stale: str | None) -> None:
         """Do one renewal: lock, look again, ask, write, and only then use."""

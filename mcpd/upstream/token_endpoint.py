@@ -1,26 +1,21 @@
-"""Asks a token endpoint: one POST over TLS or to this machine, no redirects, everything bounded.
-
-The library is imported when the first token is refreshed.
-"""
+"""Asks a token endpoint: one POST over TLS or to this machine, no redirects, everything bounded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import trio
 
 from mcpd.config.remote import is_loopback
-from mcpd.errors import ConnectFailed, HttpFailed, McpdError, final
+from mcpd.errors import ConnectFailed, HttpFailed, McpdError, TooLarge, final
 
 from .grant import Reply
 
 MAX_BYTES = 1 << 20
-CONNECT_SECONDS = 10.0
 # An authorization server may look into a directory that is slow.
-READ_SECONDS = 30.0
-# What was answered is at hand already when the connection is closed.
+ANSWER_SECONDS = 30.0
 CLOSE_SECONDS = 1.0
 
 
@@ -39,35 +34,38 @@ class Post(Protocol):
 async def post(url: str, form: Mapping[str, str], headers: Mapping[str, str], *, insecure: bool) -> Reply:
     """Send a form; `insecure` lets it go over the network in the clear. See `Post`."""
     where = _checked(url, insecure=insecure)
-    import httpx2
+    # The engine is loaded with the first remote server.
+    from .http_client import Client
+    from .http_network import Attempt
+    from .http_reply import body_of
 
-    said = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
+    said = {
+        "Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded", **headers,
+        "Accept-Encoding": "identity", "User-Agent": "mcpd",
+    }  # fmt: skip
     try:
-        timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-        client = httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
+        client = Client(url, keep_alive=False)
         try:
-            async with client.stream("POST", url, data=dict(form), headers=said) as response:
-                return Reply(
-                    status=response.status_code,
-                    content_type=response.headers.get("content-type", ""),
-                    retry_after=response.headers.get("retry-after", ""),
-                    body=await _read(response, where),
-                )
+            with trio.fail_after(ANSWER_SECONDS):
+                answer = await client.send("POST", url, said, urlencode(form).encode(), Attempt())
+                try:
+                    return Reply(
+                        status=answer.status,
+                        content_type=answer.content_type,
+                        retry_after=answer.headers.get("retry-after", ""),
+                        body=await body_of(answer, MAX_BYTES),
+                    )
+                finally:
+                    with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                        await answer.close()
         finally:
+            # What was answered is at hand, and must not be lost here.
             with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                await client.aclose()
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, ImportError) as problem:
+                await client.close()
+    except TooLarge:
+        raise final(HttpFailed(f"token endpoint {where} answered with more than {MAX_BYTES} bytes")) from None
+    except (McpdError, trio.TooSlowError, OSError, ValueError, ImportError) as problem:
         raise _failed(where, problem) from None
-
-
-async def _read(response: object, where: str) -> bytes:
-    """Return a body as it came."""
-    body = bytearray()
-    async for piece in response.aiter_raw():  # type: ignore[attr-defined]  # the library's types come with the library
-        body += piece
-        if len(body) > MAX_BYTES:
-            raise final(HttpFailed(f"token endpoint {where} answered with more than {MAX_BYTES} bytes"))
-    return bytes(body)
 
 
 def _checked(url: str, *, insecure: bool) -> str:
@@ -88,5 +86,7 @@ def _checked(url: str, *, insecure: bool) -> str:
 
 def _failed(where: str, problem: Exception) -> McpdError:
     """Say why there was no answer; what was sent is in none of these texts."""
-    why = str(problem).partition("\n")[0][:200] or type(problem).__name__
+    why = str(problem).partition("\n")[0][:200]
+    if isinstance(problem, trio.TooSlowError):
+        why = f"not within {ANSWER_SECONDS:g} s"
     return ConnectFailed(f"token endpoint {where} did not answer: {why}", may_have_run=False)

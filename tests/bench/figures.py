@@ -196,6 +196,9 @@ FIGURES = (
     _to_httpx2("remote_call", "us", at_most=1.3),
     _to_httpx2("remote_stream", "us", at_most=1.3),
     _to_httpx2("remote_legacy", "us", at_most=1.3),
+    _to_httpx2("remote_call_cpu", "us"),
+    _to_httpx2("remote_stream_cpu", "us"),
+    _to_httpx2("remote_legacy_cpu", "us"),
     _to_httpx2("remote_per_s_64", "/s"),
     # One connection for each call in flight, and one for the stream of a session.
     _to_httpx2("remote_pool_64", "TCP", below=66.0),

@@ -47,9 +47,12 @@ def _calls(rig: Rig, note: Note) -> None:
             with _bare(rig, f"{url}/{path}") as bare, ExitStack() as conns:
                 conn = _connected(mcpd, kind, conns)
                 for _ in range(SLICES):
-                    found = load.closed_loop([conn], TOOL, ARGS, SLICE_SECONDS)
+                    before = machine.cpu(mcpd.pids())
+                    found, beside = load.closed_loop([conn], TOOL, ARGS, SLICE_SECONDS), bare(1)
                     note(f"remote_{kind}.mcpd", found["p50_us"])
-                    note(f"remote_{kind}.httpx2", bare(1)["p50_us"])
+                    note(f"remote_{kind}.httpx2", beside["p50_us"])
+                    note(f"remote_{kind}_cpu.mcpd", (machine.cpu(mcpd.pids()) - before) / found["calls"] * 1e6)
+                    note(f"remote_{kind}_cpu.httpx2", beside["cpu_us"])
 
 
 def _crowd(rig: Rig, note: Note) -> None:

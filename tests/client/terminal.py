@@ -14,7 +14,7 @@ from termios import TIOCSWINSZ
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
 # Makes the terminal the controlling one, so that Ctrl-C is a signal there.
@@ -32,6 +32,7 @@ class Terminal:
         stdout: where the standard output goes, if not to the terminal.
         columns: how wide the terminal is.
         env: the environment of the command, if not this process's.
+        command: what runs `mcpd`.
     """
 
     def __init__(
@@ -40,11 +41,12 @@ class Terminal:
         stdout: int | None = None,
         columns: int = 80,
         env: Mapping[str, str] | None = None,
+        command: Sequence[str] = COMMAND,
     ) -> None:
         self._controller, terminal = pty.openpty()
         ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SHIM, *COMMAND, *arguments],
+            [sys.executable, "-c", SHIM, *command, *arguments],
             stdin=terminal,
             stdout=terminal if stdout is None else stdout,
             stderr=terminal,

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from tests.integration.world import World
 
 SERVER = REPOSITORY / "tests/bench/http_server.py"
-CLIENT = "httpx2"
+# httpx2, its engine, and what they need: what is used of them is there with the first remote server.
+CLIENT = frozenset({"httpx2", "httpcore2", "h11"})
 # What would each cost more than all that the daemon is.
-NEVER = ("pydantic", "mcp", "starlette")
+NEVER = frozenset({"pydantic", "mcp", "starlette"})
 MOST_BYTES = 15_000_000
 
 
@@ -63,24 +64,23 @@ def seen() -> Iterator[Seen]:
             (bait / name / "__init__.py").touch()
         # With this, Python writes a line to stderr for each module that is imported, at the moment of its import.
         telling = {"PYTHONPATH": f"{bait}:{world.env['PYTHONPATH']}", "PYTHONPROFILEIMPORTTIME": "1"}
-        with _server(world) as plain, _server(world) as guarded, _issuer() as issuer:
+        with _server() as plain, _server() as guarded, _issuer() as issuer:
             world.configure({"demo": None, "plain": {"url": f"{plain}/json"}, "guarded": {"url": f"{guarded}/sse"}})
             _keep_expired(world, f"{guarded}/sse", issuer.url)
             world.daemon(env={**world.env, **telling})
             sights = [_call(world, name) for name in ("demo", "plain", "guarded")]
             yield Seen(*sights, renewals=issuer.asked)
-            assert world.run("down").status == 0
 
 
 def test_the_http_client_is_imported_with_the_first_remote_server(seen: Seen) -> None:
     assert "trio" in seen.local.imported
-    assert CLIENT not in seen.local.imported
-    assert CLIENT in seen.remote.imported
+    assert CLIENT & seen.local.imported == set()
+    assert CLIENT & seen.remote.imported
 
 
 def test_nothing_of_the_sdk_is_ever_imported_not_even_to_renew_a_token(seen: Seen) -> None:
     assert seen.renewals == 1
-    assert seen.signed_in.imported.intersection(NEVER) == set()
+    assert seen.signed_in.imported & NEVER == set()
 
 
 def test_the_first_remote_server_adds_little_memory(seen: Seen) -> None:
@@ -100,14 +100,16 @@ def _call(world: World, name: str) -> Sight:
 
 
 @contextmanager
-def _server(world: World) -> Iterator[str]:
+def _server() -> Iterator[str]:
     """Run a server that answers to everybody; give its address."""
-    child = world.spawn(sys.executable, "-I", "-S", str(SERVER), stderr=subprocess.DEVNULL)
-    assert child.stdin
-    assert child.stdout
-    yield f"http://127.0.0.1:{child.stdout.readline().strip()}"
-    child.stdin.close()
-    child.wait()
+    argv = (sys.executable, "-I", "-S", str(SERVER))
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin
+        assert child.stdout
+        try:
+            yield f"http://127.0.0.1:{child.stdout.readline().strip()}"
+        finally:
+            child.stdin.close()
 
 
 class _Issuer(ThreadingHTTPServer):
@@ -143,9 +145,11 @@ def _issuer() -> Iterator[_Issuer]:
     with _Issuer(("127.0.0.1", 0), _Endpoint) as issuer:
         thread = threading.Thread(target=issuer.serve_forever)
         thread.start()
-        yield issuer
-        issuer.shutdown()
-        thread.join()
+        try:
+            yield issuer
+        finally:
+            issuer.shutdown()
+            thread.join()
 
 
 def _keep_expired(world: World, resource: str, issuer: str) -> None:

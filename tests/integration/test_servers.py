@@ -51,7 +51,7 @@ def test_a_call_starts_what_was_stopped(world: World) -> None:
 
 def test_a_stop_lets_a_call_finish_and_the_next_one_waits_for_the_next_start(world: World) -> None:
     assert world.call("demo", "counter") == "1"
-    slow = world.begin("call", "demo", "slow", "seconds=2")
+    slow = world.begin("call", "demo", "slow", "seconds=4")
     until(lambda: world.row("demo")["in_flight"] == 1)
     stop = world.begin("stop", "demo", "--json")
     until(lambda: world.row("demo")["state"] == "stopping")
@@ -59,7 +59,7 @@ def test_a_stop_lets_a_call_finish_and_the_next_one_waits_for_the_next_start(wor
     assert world.run("start", "demo", "--json").error["class"] == "stopping"
     assert world.call("demo", "counter") == "1"
 
-    assert slow().out == "slept 2 seconds\n"
+    assert slow().out == "slept 4 seconds\n"
     assert stop().status == 0
     assert world.row("demo")["incarnation"] == 2
 

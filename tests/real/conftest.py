@@ -17,6 +17,8 @@ import pytest
 from tests.integration.world import World, demo
 from tests.real.bridges import KINDS, Bridged, SdkHost, hosts
 from tests.real.eras import ALONE, EVERYTHING, PINNED, SERVER, Eras
+from tests.signin.authority import BROWSER, Authority
+from tests.signin.authority import authority as authorities
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +63,24 @@ def signing(cache: Path) -> str:
     """A Python with all that `pip install '.[oauth]'` brings, but for ourselves."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     return _python(cache / "signing", *project["dependencies"], *project["optional-dependencies"]["oauth"])
+
+
+@pytest.fixture
+def signing_world(signing: str, tmp_path: Path) -> Iterator[World]:
+    """A world in which the browser goes where it is sent; `opened` there has a line for each page."""
+    with World(patience_seconds=90) as world:
+        world.command = (signing, "-m", "mcpd_client")
+        script = tmp_path / "browser.py"
+        script.write_text(BROWSER)
+        world.env |= {"BROWSER": f"{sys.executable} {script} %s", "OPENED": f"{world.path}/opened"}
+        yield world
+
+
+@pytest.fixture
+def authority() -> Iterator[Authority]:
+    """An authorization server, and the MCP server that it protects."""
+    with authorities() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -7,34 +7,26 @@ import os
 import re
 import signal
 import stat
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.integration.world import Done, World, until
-from tests.signin.authority import BROWSER, Authority, authority
+from tests.signin.authority import Authority
+from tests.signin.authority import authority as authorities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture
-def world(signing: str, tmp_path: Path) -> Iterator[World]:
-    """A world in which sign-ins work."""
-    with World(patience_seconds=90) as world:
-        world.command = (signing, "-m", "mcpd_client")
-        script = tmp_path / "browser.py"
-        script.write_text(BROWSER)
-        world.env["BROWSER"] = f"{sys.executable} {script} %s"
-        yield world
+def world(signing_world: World) -> World:
+    return signing_world
 
 
 @pytest.fixture
-def server() -> Iterator[Authority]:
-    with authority() as found:
-        yield found
+def server(authority: Authority) -> Authority:
+    return authority
 
 
 def configure(world: World, server: Authority, **more: object) -> None:
@@ -110,7 +102,7 @@ def test_another_authorization_server_gets_nothing_of_the_first(world: World, se
     configure(world, server)
     assert login(world).status == 0
     first = kept(world)["tokens"]
-    with authority() as other:
+    with authorities() as other:
         server.issuer = other.issuer
 
         done = login(world)
@@ -267,7 +259,7 @@ def test_scopes_are_those_of_the_user_or_of_the_resource_or_none(
     world: World, server: Authority, listed: list[str] | None, options: tuple[str, ...], scope: str | None
 ) -> None:
     configure(world, server)
-    server.challenged = False
+    server.naming = set()
     server.resource = {} if listed is None else {"scopes_supported": listed}
     server.metadata = {"scopes_supported": ["everything", "else"]}
 

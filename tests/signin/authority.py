@@ -16,7 +16,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=30).read()"
+BROWSER = """\
+import os, sys, urllib.request
+with open(os.environ["OPENED"], "a") as file:
+    print(sys.argv[1], file=file)
+urllib.request.urlopen(sys.argv[1], timeout=30).read()
+"""
 MODERN = "2026-07-28"
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("read", "write")]
 
@@ -30,7 +35,9 @@ class Authority:
         metadata: members to put into the metadata of the authorization server; None takes one out.
         resource: the same for that of the resource; no metadata at all if it is None.
         needs: the scopes that a tool needs, and `*` for everything else.
-        challenged: whether a challenge names them.
+        withheld: scopes that are asked for in vain.
+        naming: the statuses whose challenge names the scopes; that of a 403 names only those of the tool itself.
+        calls: the tools that were run.
         answers: what the authorization endpoint adds to, or changes in, its answers.
         revocation: the status of the revocation endpoint.
         seconds: how long an access token is good for.
@@ -42,7 +49,9 @@ class Authority:
         self.metadata: dict[str, Any] = {}
         self.resource: dict[str, Any] | None = {}
         self.needs: dict[str, set[str]] = {}
-        self.challenged = True
+        self.withheld: set[str] = set()
+        self.naming = {401, 403}
+        self.calls: list[str] = []
         self.answers: dict[str, str] = {}
         self.revocation = 200
         self.seconds = 7300
@@ -88,11 +97,12 @@ class Authority:
         message = json.loads(body)
         tool = message.get("params", {}).get("name", "*")
         granted = self.tokens.get(headers.get("authorization", "").removeprefix("Bearer "))
-        wanted = self.needs.get(tool, set()) | self.needs.get("*", set())
+        common = self.needs.get("*", set())
+        wanted = self.needs.get(tool, common)
         if granted is None:
-            return 401, {"WWW-Authenticate": self._challenge(self.needs.get("*", set()))}, {}
-        if not wanted <= set(granted.split()):
-            return 403, {"WWW-Authenticate": self._challenge(wanted, 'error="insufficient_scope"')}, {}
+            return 401, {"WWW-Authenticate": self._challenge(401, common)}, {}
+        if not wanted | common <= set(granted.split()):
+            return 403, {"WWW-Authenticate": self._challenge(403, wanted, 'error="insufficient_scope"')}, {}
         result: dict[str, Any] = {"resultType": "complete"}
         match message["method"]:
             case "server/discover":
@@ -106,14 +116,15 @@ class Authority:
             case "tools/list":
                 result |= {"tools": TOOLS, "ttlMs": 0, "cacheScope": "private"}
             case "tools/call":
+                self.calls.append(tool)
                 result |= {"content": [{"type": "text", "text": f"{tool} with {granted}"}]}
         return 200, {}, {"jsonrpc": "2.0", "id": message.get("id"), "result": result}
 
-    def _challenge(self, wanted: set[str], *more: str) -> str:
+    def _challenge(self, status: int, wanted: set[str], *more: str) -> str:
         members = list(more)
         if self.resource is not None:
             members.append(f'resource_metadata="{self.origin}/.well-known/oauth-protected-resource/mcp"')
-        if wanted and self.challenged:
+        if wanted and status in self.naming:
             members.append(f'scope="{" ".join(sorted(wanted))}"')
         return f"Bearer {', '.join(members)}"
 
@@ -158,7 +169,8 @@ class Authority:
             challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
             if asked is None or asked["code_challenge"] != challenge or asked["redirect_uri"] != fields["redirect_uri"]:
                 return 400, {}, {"error": "invalid_grant", "error_description": "that code is not good"}
-        scope = (asked or {}).get("scope", fields.get("scope", ""))
+        words = (asked or {}).get("scope", fields.get("scope", "")).split()
+        scope = " ".join(word for word in words if word not in self.withheld)
         token = f"access-{secrets.token_urlsafe(16)}"
         self.tokens[token] = scope
         refresh = f"refresh-{secrets.token_urlsafe(16)}"

@@ -104,7 +104,7 @@ class House:
 
     def new_keyring(self) -> Keyring:
         """Return what another daemon has, or this one after a restart."""
-        return Keyring(self.vault, _no_helper, now, self.issuer.post)
+        return Keyring(self.vault, _no_helper, now, self.world.nursery, self.issuer.post)
 
     def credentials(self, *, keyring: Keyring | None = None, **settings: Any) -> Credentials:
         """Return what a server is shown."""

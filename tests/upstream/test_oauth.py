@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -218,18 +219,22 @@ async def test_a_late_refusal_of_the_old_token_renews_nothing(house: House, auto
     assert len(house.issuer.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("answers", "kind"), [([reply(400, error="invalid_grant")], AuthRequired), ([None] * 3, ConnectFailed)]
+)
 async def test_fifty_requests_share_a_failure_and_each_has_an_error_of_its_own(
-    house: House, autojump_clock: MockClock
+    answers: list[Any], kind: type[McpdError], house: House, autojump_clock: MockClock
 ) -> None:
     house.sign_in()
-    house.issuer.answers = [reply(400, error="invalid_grant")]
+    house.issuer.answers = [*answers]
     credentials = house.credentials()
 
     outcomes = await all_of(work=lambda: refused(credentials), times=50)
 
-    assert {type(outcome) for outcome in outcomes} == {AuthRequired}
+    assert {type(outcome) for outcome in outcomes} == {kind}
     assert len({id(outcome) for outcome in outcomes}) == 50
-    assert len(house.issuer.asked) == 1
+    assert len({str(outcome.message) for outcome in outcomes}) == 1
+    assert len(house.issuer.asked) == len(answers)
 
 
 async def test_a_caller_that_goes_away_takes_no_renewal_with_it(house: House, autojump_clock: MockClock) -> None:
@@ -576,7 +581,7 @@ async def test_a_refresh_token_that_was_refused_is_not_tried_again(house: House,
     assert len(house.issuer.asked) == 1
 
 
-async def test_a_token_that_is_refused_as_soon_as_it_was_given_wants_a_sign_in(
+async def test_a_request_whose_new_token_is_refused_too_wants_a_sign_in(
     house: House, autojump_clock: MockClock
 ) -> None:
     house.sign_in()
@@ -587,8 +592,28 @@ async def test_a_token_that_is_refused_as_soon_as_it_was_given_wants_a_sign_in(
         await refused(credentials, "access-1")
     assert len(house.issuer.asked) == 1
 
-    await trio.sleep(60)
-    assert await refused(credentials, "access-1")
+
+async def test_tokens_that_are_taken_back_quickly_are_renewed_for_each_request(
+    house: House, autojump_clock: MockClock
+) -> None:
+    house.sign_in()
+    credentials = house.credentials()
+
+    for number in range(10):
+        outcomes = await all_of(work=functools.partial(refused, credentials, f"access-{number}"), times=5)
+        assert outcomes == [True] * 5
+    assert len(house.issuer.asked) == 10
+
+
+async def test_what_asks_all_the_time_gets_a_new_token_each_time_that_one_has_had_its_time(
+    house: House, autojump_clock: MockClock
+) -> None:
+    house.sign_in()
+    credentials = house.credentials()
+
+    for number in range(3):
+        assert await refused(credentials, f"access-{number}")
+        await trio.sleep(60)
 
 
 async def test_the_same_token_again_is_no_other_one(house: House, autojump_clock: MockClock) -> None:

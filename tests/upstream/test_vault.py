@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import multiprocessing
 import os
@@ -308,10 +309,13 @@ def test_whoever_looks_can_tell_that_something_was_written(file: Path, vault: Va
     assert len({before, between, again, vault.stamp()}) == 4
 
 
-def test_removing_takes_whatever_is_there(file: Path, vault: Vault) -> None:
+def test_removing_takes_whatever_is_there(file: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     file.chmod(0o644)
+    done: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: done.append(_is_folder(fd)))
 
     assert vault.remove(ISSUER, RESOURCE) is True
+    assert done == [True]
     assert vault.remove(ISSUER, RESOURCE) is False
     assert [*file.parent.iterdir()] == []
 
@@ -322,7 +326,6 @@ def test_one_at_a_time_holds_a_lock(vault: Vault) -> None:
         assert not second.try_acquire()
         first.close()
         first.close()
-        # The file that the second would have found is removed: it takes a lock that is a lock.
         assert second.try_acquire()
         with pytest.raises(Busy, match="held by somebody else for 0 s"), vault.locked(ISSUER, RESOURCE, seconds=0):
             raise AssertionError
@@ -330,6 +333,18 @@ def test_one_at_a_time_holds_a_lock(vault: Vault) -> None:
     with vault.locked(ISSUER, RESOURCE, seconds=0):
         assert [path.suffix for path in Path(vault.path).iterdir()] == [".lock"]
     assert [*Path(vault.path).iterdir()] == []
+
+
+def test_a_lock_that_is_removed_while_somebody_waits_for_it_is_nobodys(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _closing(vault.lock(ISSUER, RESOURCE)) as first, _closing(vault.lock(ISSUER, RESOURCE)) as second:
+        assert first.try_acquire()
+        flock = fcntl.flock
+        monkeypatch.setattr(fcntl, "flock", lambda *a: (first.close(), flock(*a)))
+
+        assert not second.try_acquire()
+        assert second.try_acquire()
 
 
 def test_a_lock_does_not_lock_others(vault: Vault) -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # Long enough for a second factor, and to look for one's telephone.
 PATIENCE_SECONDS = 300.0
 STDIN = 0
+# A server that is never content would send the user to the browser for ever.
+MAX_TRIES = 3
 
 
 def sign_in(options: Namespace, name: str, **wishes: Any) -> dict[str, Any]:
@@ -84,13 +86,28 @@ def signed_in_line(row: Mapping[str, Any]) -> str:
 
 def _login(options: Namespace) -> int:
     patience, options.timeout = options.timeout or PATIENCE_SECONDS, None
-    row = sign_in(
-        options, options.server, browser_cmd=options.browser_cmd, no_browser=options.no_browser, scope=options.scopes,
-        patience_seconds=patience,
-    )  # fmt: skip
-    print_out(dump(row) if options.json else signed_in_line(row))
-    tell(options, "mcpd/start", options.server, autostart=True)
+    asked: Any = None
+    for left in range(MAX_TRIES - 1, -1, -1):
+        row = sign_in(
+            options, options.server, browser_cmd=options.browser_cmd, no_browser=options.no_browser,
+            scope=options.scopes, patience_seconds=patience, asked=asked,
+        )  # fmt: skip
+        try:
+            tell(options, "mcpd/start", options.server, autostart=True)
+        except RequestFailed as error:
+            # It can turn out only now what the server wants the token to be good for.
+            asked = error.data
+            if not left or not (isinstance(asked, dict) and asked.get("error") == "insufficient_scope"):
+                _say_signed_in(options, row)
+                raise
+        else:
+            break
+    _say_signed_in(options, row)
     return 0
+
+
+def _say_signed_in(options: Namespace, row: Mapping[str, Any]) -> None:
+    print_out(dump(row) if options.json else signed_in_line(row))
 
 
 def _logout(options: Namespace) -> int:

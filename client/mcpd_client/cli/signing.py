@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from mcpd_client.cli.render import clean_line, print_note
+from mcpd_client.errors import RequestFailed
 from mcpd_client.fast import can_ask, write_text
 
 TYPE_CHECKING = False
@@ -35,7 +37,8 @@ def signs_in(options: Namespace, result: Mapping[str, Any], *, as_json: bool) ->
         line = signed_in_line(sign_in(options, name, asked=data))
         if not options.quiet:
             print_note(line.rstrip("\n"))
-        tell(options, "mcpd/start", name, autostart=True)
+        with suppress(RequestFailed):  # then the call says why
+            tell(options, "mcpd/start", name, autostart=True)
     finally:
         options.timeout = timeout
     return True

@@ -95,16 +95,23 @@ ROWS = [
         end=VersionMismatch,
     ),
     row(
-        "-32022 that names our revision",
+        "-32022 to a first request of a revision that it names is asked once more",
         (PROBE, refuses("server/discover", -32022, supported=[MODERN])),
         (PROBE, discover(MODERN)),
         end=MODERN,
     ),
     row(
-        "-32022 that names our revision, and again",
+        "-32022 twice with our revision only",
         (PROBE, refuses("server/discover", -32022, supported=[MODERN])),
         (PROBE, refuses("server/discover", -32022, supported=[MODERN])),
         end=VersionMismatch,
+    ),
+    row(
+        "-32022 twice with our revision among older ones",
+        (PROBE, refuses("server/discover", -32022, supported=[MODERN, NEWEST])),
+        (PROBE, refuses("server/discover", -32022, supported=[MODERN, NEWEST])),
+        *OLD_WAY,
+        end=NEWEST,
     ),
     row("-32022 without a list", (PROBE, refuses("server/discover", -32022)), *OLD_WAY, end=NEWEST),
     # -- silence

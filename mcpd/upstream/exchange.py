@@ -22,15 +22,17 @@ class Exchange:
     Attributes:
         lasting: it may stay open as long as the incarnation that it was sent to, and belongs to that one
             alone: it does not count as in flight, holds up no drain, and is never sent to another.
+        returns: how often it came back because its session was not known any more.
     """
 
-    __slots__ = ("frame", "id")
+    __slots__ = ("frame", "id", "returns")
 
     lasting: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.id = b""
         self.frame: bytes = b""
+        self.returns = 0
 
     def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
         """Return the quoted method and the `params`, as JSON, for this agreement."""

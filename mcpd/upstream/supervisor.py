@@ -12,7 +12,7 @@ from collections.abc import Callable
 import trio
 
 from mcpd.config.model import Server
-from mcpd.errors import AuthRequired, McpdError, ServerLost, Stopping, again_later
+from mcpd.errors import AuthRequired, HttpFailed, McpdError, ServerLost, Stopping, again_later
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 
@@ -27,6 +27,9 @@ from .probe import suspect
 from .retry import is_near
 from .running import live
 from .waiting import Waiting, fail_all
+
+# Behind one address there may be several that do not know each other's sessions.
+MAX_RETURNS = 3
 
 
 class Slot(Machine):
@@ -269,12 +272,23 @@ class Slot(Machine):
     def on_forgotten(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
         """Begin a new session for what the server did not look at; who is being answered still is."""
         incarnation.suspend()
+        unsent = [exchange for exchange in unsent if not self._is_in_vain(exchange)]
         if incarnation is not self.current and self.current is not None and self.current.open and self.current.session:
             for exchange in unsent:
                 self.current.channel.request(exchange, self.current.session)
             return
         self.retire(incarnation)
         self.on_unsent(incarnation, unsent)
+
+    def _is_in_vain(self, exchange: Exchange) -> bool:
+        """Fail a request that one new session after the other did not help; return whether it was that."""
+        exchange.returns += 1
+        if exchange.returns <= MAX_RETURNS:
+            return False
+        name = self.server.name
+        why = f"server '{name}' does not know the session that it has just begun, {exchange.returns} times in a row"
+        exchange.on_failure(HttpFailed(why, server=name, may_have_run=False))
+        return True
 
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
         """Hand on what an incarnation notifies."""

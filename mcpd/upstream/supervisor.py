@@ -12,14 +12,14 @@ from collections.abc import Callable
 import trio
 
 from mcpd.config.model import Server
-from mcpd.errors import AuthRequired, HttpFailed, McpdError, ServerLost, Stopping, again_later
+from mcpd.errors import AuthRequired, McpdError, ServerLost, Stopping, again_later
 from mcpd.protocol.jsonrpc import Message
 from mcpd.protocol.session import Session
 
 from . import lifecycle
 from .around import Surroundings
 from .eras import remember
-from .exchange import Exchange
+from .exchange import Exchange, is_in_vain
 from .incarnation import Incarnation
 from .lifecycle import Event, State
 from .machine import Machine
@@ -27,9 +27,6 @@ from .probe import suspect
 from .retry import is_near
 from .running import live
 from .waiting import Waiting, fail_all
-
-# Behind one address there may be several that do not know each other's sessions.
-MAX_RETURNS = 3
 
 
 class Slot(Machine):
@@ -136,11 +133,20 @@ class Slot(Machine):
         if self.state in (State.FAILED, State.BACKOFF, State.NEEDS_AUTH):
             self._retry.forgive()
             self._fire(Event.STOP)
+        elif self.state is State.READY and self.current is not None and self.current.is_leaving:
+            self.retire(self.current)
         self._start_if_idle()
         while self.state is State.STARTING:
             await self._changed.wait()
         if self.state is not State.READY:
             raise self.problem or Stopping(f"server '{self.server.name}' was stopped", server=self.server.name)
+
+    def let_in(self) -> None:
+        """Let it be started again, where it was left alone until somebody signs in."""
+        if self.state is State.NEEDS_AUTH:
+            self._fire(Event.STOP)
+            if self.observer.is_wanted:
+                self._start_if_idle()
 
     async def stop(self) -> None:
         """Drain and end everything of it; return when nothing is left. Idempotent."""
@@ -272,23 +278,13 @@ class Slot(Machine):
     def on_forgotten(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
         """Begin a new session for what the server did not look at; who is being answered still is."""
         incarnation.suspend()
-        unsent = [exchange for exchange in unsent if not self._is_in_vain(exchange)]
+        unsent = [exchange for exchange in unsent if not is_in_vain(exchange, self.server.name)]
         if incarnation is not self.current and self.current is not None and self.current.open and self.current.session:
             for exchange in unsent:
                 self.current.channel.request(exchange, self.current.session)
             return
         self.retire(incarnation)
         self.on_unsent(incarnation, unsent)
-
-    def _is_in_vain(self, exchange: Exchange) -> bool:
-        """Fail a request that one new session after the other did not help; return whether it was that."""
-        exchange.returns += 1
-        if exchange.returns <= MAX_RETURNS:
-            return False
-        name = self.server.name
-        why = f"server '{name}' does not know the session that it has just begun, {exchange.returns} times in a row"
-        exchange.on_failure(HttpFailed(why, server=name, may_have_run=False))
-        return True
 
     def on_notification(self, incarnation: Incarnation, message: Message) -> None:
         """Hand on what an incarnation notifies."""

@@ -31,7 +31,7 @@ def start_failed(server: Server, why: str, cause: McpdError | None, ring: Ring, 
         redact: takes secrets out.
     """
     # Of half a secret nobody would know what it is: first redacted, then cut.
-    why = why.removeprefix(f"server '{server.name}'").lstrip(": ")
+    why = why.removeprefix(f"server '{server.name}'").lstrip(": ").removeprefix("cannot be asked: ")
     whole = redact.text("\n".join(line for _, line in ring.lines()))
     tail = last("\n".join(whole.split("\n")[-TAIL_LINES:]), TAIL_CHARACTERS)
     kind = ServerUnavailable if cause is None or isinstance(cause, ServerProtocol) else type(cause)

@@ -108,6 +108,8 @@ async def test_a_step_up_asks_for_all_that_there_was_and_what_is_missing(
 
     assert problem.message == "server 'api' wants a sign-in for more: read offline_access admin"
     assert problem.details["scopes"] == ["read", "offline_access", "admin"]
+    # A sign-in without a word about scopes would ask for the same as the last one.
+    assert problem.hint == problem.details["login"] == "mcpd login api --scopes 'read offline_access admin'"
     assert problem.details["error"] == "insufficient_scope"
     assert house.issuer.asked == []  # a refresh cannot give more
 

@@ -132,7 +132,11 @@ def test_what_makes_no_sense_is_a_usage_error(vault: Vault, argv: list[str]) -> 
 
 @pytest.mark.parametrize(
     ("name", "status", "why"),
-    [("off", 8, "is disabled"), ("nowhere", 2, "there is no server 'nowhere'"), ("keyed", 2, "has a token in its entry")],
+    [
+        ("off", 8, "is disabled"),
+        ("nowhere", 2, "there is no server 'nowhere'"),
+        ("keyed", 2, "has a token in its entry"),
+    ],
 )
 def test_a_server_that_cannot_be_signed_in_to_says_why(
     vault: Vault, capfd: Capture, name: str, status: int, why: str

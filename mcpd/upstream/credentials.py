@@ -301,6 +301,7 @@ def _named(server: Server, problem: McpdError) -> McpdError:
     """Say of which server a problem is."""
     problem.message = f"server '{server.name}' cannot be asked: {problem.message}"
     problem.server, problem.may_have_run = server.name, False
+    problem.hint = problem.hint or "run that command yourself: what it says is kept nowhere"
     return problem
 
 

@@ -257,6 +257,7 @@ async def test_a_command_that_fails_is_tried_by_the_next_request(house: House, a
     with pytest.raises(ConnectFailed) as problem:
         await credentials.headers()
     assert problem.value.message == "server 'api' cannot be asked: its headers_helper failed (exit status 1)"
+    assert "run that command yourself" in str(problem.value.hint)
     assert problem.value.may_have_run is False
     assert (await credentials.headers())["X"] == "1"
 

@@ -12,6 +12,7 @@ from mcpd.config.expand import Expander
 from mcpd.config.remote import reach
 from mcpd.errors import BadRequest, Misconfigured
 
+from .report import takes_token
 from .scopes import union
 
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ def entry_of(server: Server, environ: Mapping[str, str], project: str | None = N
         raise BadRequest(
             f"server {server.name} runs on this machine: there is nothing to sign in to", server=server.name
         )
-    launch = reach(server, Expander(server.name, environ, project), environ)
-    if "authorization" in {name.lower() for name in launch.headers}:
-        why = f"server {server.name} has a token in its entry: there is nothing to sign in to"
-        raise BadRequest(why, server=server.name, hint="remove bearer_env, or the Authorization header, from its entry")
-    if launch.helper:
+    # Before anything is expanded: a token that only the daemon's environment has is one, too.
+    if server.headers_helper:
         why = f"server {server.name} has a headers_helper in its entry, and takes no sign-in"
         raise BadRequest(why, server=server.name)
+    if not takes_token(server):
+        why = f"server {server.name} has a token in its entry: there is nothing to sign in to"
+        raise BadRequest(why, server=server.name, hint="remove bearer_env, or the Authorization header, from its entry")
+    launch = reach(server, Expander(server.name, environ, project), environ)
     oauth = launch.oauth
     entry = Entry(
         name=server.name,

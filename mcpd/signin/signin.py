@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx2
@@ -151,12 +152,14 @@ def keep(credential: Credential, vault: Vault) -> Credential:
     try:
         with vault.locked(credential.issuer, credential.resource):
             kept = vault.write(credential)
-        for other in vault.all()[0]:
-            if other.resource == kept.resource and other.issuer != kept.issuer:
-                with vault.locked(other.issuer, other.resource):
-                    vault.remove(other.issuer, other.resource)
     except (Refused, Busy) as problem:
         raise SignInFailed(f"the credential is not kept: {problem}", hint=getattr(problem, "hint", None)) from None
     except OSError as error:
         raise SignInFailed(f"the credential is not kept: {error.strerror}: {vault.path}") from None
+    # The newest is the one that is used: one that cannot be removed now is no reason to call this sign-in failed.
+    with suppress(Refused, Busy, OSError):
+        for other in vault.all()[0]:
+            if other.resource == kept.resource and other.issuer != kept.issuer:
+                with vault.locked(other.issuer, other.resource):
+                    vault.remove(other.issuer, other.resource)
     return kept

@@ -10,7 +10,7 @@ from mcpd.signin.browser import NoSuchCommand, opener, show, with_page
 if TYPE_CHECKING:
     from pathlib import Path
 
-URL = "https://id.example/a?b=$(c)&d='e'"
+URL = "https://id.example/a?b=(c)&d=e%20f"
 
 
 def there(*names: str):  # type: ignore[no-untyped-def]
@@ -48,6 +48,18 @@ def test_a_command_that_is_not_there_is_an_error_where_it_was_asked_for(command:
 )
 def test_the_page_goes_to_its_place_or_to_the_end_as_one_word(command: tuple[str, ...], argv: list[str]) -> None:
     assert with_page(command, URL) == argv
+
+
+@pytest.mark.parametrize("template", ["printf %%s '%s' >'{seen}'", 'printf %%s "%s" >"{seen}"'])
+def test_not_even_a_shell_of_the_users_own_runs_what_is_in_an_address(tmp_path: Path, template: str) -> None:
+    seen, ran = tmp_path / "seen", tmp_path / "ran"
+    script = template.replace("%%s", "%b").format(seen=seen)
+    url = f"https://id.example/$(>{ran})`>{ran}`';>{ran};'\";>{ran};\"?a=b"
+
+    assert show(("sh", "-c", script), url).wait() == 0
+
+    assert seen.read_text().startswith("https://id.example/")
+    assert not ran.exists()
 
 
 def test_no_shell_sees_the_page(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_auth_lists_all_servers_that_take_a_sign_in(vault: Vault, server: Author
     assert "refresh-1" not in out + err
 
 
-@pytest.mark.parametrize(("name", "status"), [("s", 0), ("t", 3), ("local", 2), ("keyed", 9), ("nowhere", 2)])
+@pytest.mark.parametrize(("name", "status"), [("s", 0), ("t", 3), ("local", 2), ("keyed", 2), ("nowhere", 2)])
 def test_auth_of_one_server_says_by_its_status_whether_somebody_is_signed_in(
     vault: Vault, server: Authority, name: str, status: int
 ) -> None:
@@ -96,6 +96,14 @@ def test_signing_out_of_one_server_leaves_the_others(
     assert ("was not revoked" in err) is (revocation == 500)
     assert vault.all()[0] == [other]
     assert server.seen("/revoke")[0]["token"] == "refresh-1"
+
+
+def test_whoever_has_disabled_a_server_can_sign_out_of_it(vault: Vault, server: Authority) -> None:
+    put(vault, server, "https://o.example")
+
+    assert main(["logout", "off"]) == 0
+
+    assert vault.all() == ([], [])
 
 
 def test_signing_out_of_all_servers_leaves_nothing(vault: Vault, server: Authority, capfd: Capture) -> None:
@@ -124,7 +132,11 @@ def test_what_makes_no_sense_is_a_usage_error(vault: Vault, argv: list[str]) -> 
 
 @pytest.mark.parametrize(
     ("name", "status", "why"),
-    [("off", 8, "is disabled"), ("nowhere", 2, "there is no server 'nowhere'"), ("keyed", 9, "TOKEN")],
+    [
+        ("off", 8, "is disabled"),
+        ("nowhere", 2, "there is no server 'nowhere'"),
+        ("keyed", 2, "has a token in its entry"),
+    ],
 )
 def test_a_server_that_cannot_be_signed_in_to_says_why(
     vault: Vault, capfd: Capture, name: str, status: int, why: str

@@ -42,6 +42,7 @@ def test_a_server_that_is_pinned_to_an_old_revision_is_asked_in_its_words(protoc
     [
         ('command = "x"', BadRequest, "runs on this machine"),
         (URL + 'bearer_env = "T"', BadRequest, "has a token in its entry"),
+        (URL + 'bearer_env = "OF_THE_DAEMON"', BadRequest, "has a token in its entry"),
         (URL + 'headers_helper = ["x"]', BadRequest, "takes no sign-in"),
         (URL + 'headers = { authorization = "Basic x" }', BadRequest, "has a token in its entry"),
         (URL + 'oauth = { client_secret = "x" }', Misconfigured, "oauth.client_id"),

@@ -219,11 +219,11 @@ COMMANDS = {
     "login": Command(
         _login,
         examples=("login github", "login github --no-browser", "login github --scopes 'repo read:user'"),
-        exits=(0, 2, 3, 4, 6, 9, 130),
+        exits=(0, 2, 3, 4, 6, 8, 9, 130),
         configure=_configure_login,
     ),
     "logout": Command(
-        _logout, examples=("logout github", "logout --all"), exits=(0, 2, 3), configure=_configure_logout
+        _logout, examples=("logout github", "logout --all"), exits=(0, 2, 3, 9), configure=_configure_logout
     ),
     "auth": Command(
         _auth, examples=("auth", "auth github", "auth --json"), exits=(0, 2, 3, 9), configure=_configure_auth

@@ -19,7 +19,7 @@ LAYERS: dict[str, set[str]] = {
     "daemon": {"downstream", "broker", "upstream", "config", "logs", "guardian"} | MOVING,
     "downstream": {"broker", "protocol", "config", "logs", "events"} | MOVING,
     # Runs in the command line's process: the daemon imports nothing of it.
-    "signin": {"upstream.credential", "upstream.vault", "protocol.challenge", "config"},
+    "signin": {"upstream.credential", "upstream.vault", "upstream.http_reply", "protocol.challenge", "config"},
     "broker": {"upstream", "protocol", "config"} | MOVING,
     "upstream": {"protocol", "config", "guardian", "events"} | MOVING,
     "mover": {"stream"},

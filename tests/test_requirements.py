@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "tests/requirements.md"
 REQUIRED = [f"{letter}{number}" for letter, count in (("R", 58), ("B", 54), ("P", 38)) for number in range(1, count + 1)]
 REASON = re.compile(
-    r"(later: (remote servers|trust and audit|import|service)|settled: (K([1-9]|[12]\d|3[0-6])|design \d+))\. \S.*\."
+    r"(later: (trust and audit|import|service)|settled: (K([1-9]|[12]\d|3[0-6])|design \d+))\. \S.*\."
 )
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 ROW = re.compile(r"\| *(\w+) *\| *([^|]+?) *\| *([^|]*?) *\|")

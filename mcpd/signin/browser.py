@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote
 
 PLACE = "%s"
 # What opens a page where there is a screen, the usual one first; on another desktop one of these is there instead.
 _OPENERS = ("xdg-open", "wslview", "x-www-browser", "gio open", "sensible-browser")
+# What means something to a shell within double quotes, or ends single ones; in a URL either form is the same.
+_QUOTED = re.compile(r"[\"'`$\\]")
 
 Find = Callable[[str], "str | None"]
 
@@ -50,7 +54,11 @@ def opener(
 
 
 def with_page(command: Sequence[str], url: str) -> list[str]:
-    """Return the command with the URL in the place of `%s`, or behind it."""
+    """Return the command with the URL in the place of `%s`, or behind it.
+
+    Within quotes it is safe for a shell, too, if the user's command is one: a server chooses what is in the URL.
+    """
+    url = _QUOTED.sub(lambda found: quote(found[0]), url)
     if any(PLACE in word for word in command):
         return [word.replace(PLACE, url) for word in command]
     return [*command, url]

@@ -72,8 +72,9 @@ class Callback:
         self._came.set()
         return True
 
-    async def serve(self) -> None:
-        """Answer requests until cancelled."""
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Answer requests until cancelled; those that came before were kept waiting."""
+        task_status.started()
         await trio.serve_listeners(self._handle, [self._listener])
 
     async def wait(self) -> None:

@@ -146,7 +146,9 @@ class Conversation:
         return challenge_of(details)
 
     def _check_asked(self, outgoing: httpx2.Request) -> None:
-        """Raise if neither the server nor the user has said that there is anything to sign in to."""
+        """Raise if there is nothing to sign in to: neither the server nor the user says so, or nobody says where."""
+        if outgoing.method == "POST":  # a registration, or already the token
+            self._flow.check_known()
         if self._wanted.status in (401, 403) or self._flow.is_found or self._entry.issuer is not None:
             return
         if is_metadata_of_server(outgoing.url):

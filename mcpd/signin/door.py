@@ -96,10 +96,8 @@ class Door:
         Raises:
             McpdError: There is no such server, or a file cannot be removed.
         """
-        server = self._server(name)
-        if server.url is None:
-            entry_of(server, os.environ, self._project)  # says why
-        entry = self._entry(name)
+        # Also of one that is disabled: whoever takes leave of a server may do that first.
+        entry = entry_of(self._server(name), os.environ, self._project)
         resource = resource_of(entry.url)
         return [self._forget(one, name, entry) for one in self._all() if resource_of(one.resource) == resource]
 

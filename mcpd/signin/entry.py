@@ -12,6 +12,7 @@ from mcpd.config.expand import Expander
 from mcpd.config.remote import reach
 from mcpd.errors import BadRequest, Misconfigured
 
+from .report import takes_token
 from .scopes import union
 
 if TYPE_CHECKING:
@@ -60,23 +61,26 @@ def entry_of(server: Server, environ: Mapping[str, str], project: str | None = N
         raise BadRequest(
             f"server {server.name} runs on this machine: there is nothing to sign in to", server=server.name
         )
-    expander = Expander(server.name, environ, project)
-    launch = reach(server, expander, environ)
-    if "authorization" in {name.lower() for name in launch.headers}:
+    # Before anything is expanded: a token that only the daemon's environment has is one, too.
+    if server.headers_helper:
+        why = f"server {server.name} has a headers_helper in its entry, and takes no sign-in"
+        raise BadRequest(why, server=server.name)
+    if not takes_token(server):
         why = f"server {server.name} has a token in its entry: there is nothing to sign in to"
         raise BadRequest(why, server=server.name, hint="remove bearer_env, or the Authorization header, from its entry")
-    oauth = server.oauth
+    launch = reach(server, Expander(server.name, environ, project), environ)
+    oauth = launch.oauth
     entry = Entry(
         name=server.name,
         url=launch.url or "",
         headers=launch.headers,
         insecure=server.insecure,
         is_legacy=server.protocol == "legacy" or "1" < server.protocol <= LAST_LEGACY,
-        client_id=_expanded(expander, oauth.client_id, "oauth.client_id"),
-        client_secret=_expanded(expander, oauth.client_secret, "oauth.client_secret"),
-        private_key=_expanded(expander, oauth.private_key, "oauth.private_key"),
-        client_metadata_url=_expanded(expander, oauth.client_metadata_url, "oauth.client_metadata_url"),
-        issuer=_expanded(expander, oauth.issuer, "oauth.issuer"),
+        client_id=oauth.client_id,
+        client_secret=oauth.client_secret,
+        private_key=oauth.private_key,
+        client_metadata_url=oauth.client_metadata_url,
+        issuer=oauth.issuer,
         scopes=union(*oauth.scopes),
         is_interactive=oauth.grant == "authorization_code",
         auth_method=oauth.auth_method,
@@ -84,10 +88,6 @@ def entry_of(server: Server, environ: Mapping[str, str], project: str | None = N
     )
     _check(entry)
     return entry
-
-
-def _expanded(expander: Expander, text: str | None, key: str) -> str | None:
-    return None if text is None else expander.text(text, key) or None
 
 
 def _check(entry: Entry) -> None:

@@ -5,6 +5,8 @@ a given client, PKCE, `resource`, `state`, `iss`, the exchange. What it (mcp 2.3
 
 * it takes the first authorization server that the resource names, also when the configuration names another, and
   registers a new client there (`_select_authorization_server`);
+* where the metadata of an authorization server is not to be had, it turns to the MCP server itself, also when another
+  one was named (`check_known`);
 * it sends PKCE to servers that do not say that they know it, which a client MUST refuse (`_perform_authorization_code_grant`);
 * it sends no secret if it is not told with which method (`_perform_authorization`), and lets a server that says nothing
   about a new client choose (`Told.learn`);
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import httpx2
@@ -45,6 +47,7 @@ from .urls import shown
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 Sign = Callable[[str], Awaitable[str]]
+F = TypeVar("F", bound="Told")
 
 
 class Told(OAuthClientProvider):
@@ -53,10 +56,12 @@ class Told(OAuthClientProvider):
     Attributes:
         entry: of the server.
         told: the last metadata of an authorization server that came, as it came.
+        bound_to: the only issuer that the client of the configuration is shown to; None if nobody has said.
     """
 
     entry: Entry
     told: dict[str, Any]
+    bound_to: str | None = None
 
     @property
     def listed(self) -> dict[str, Any]:
@@ -82,17 +87,33 @@ class Told(OAuthClientProvider):
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
         """Take the configured one; a client that is bound to one server goes to no other (2026-07-28)."""
-        if self.entry.issuer is None:
+        wanted = self.entry.issuer or self.bound_to
+        if wanted is None:
             return advertised[0]
         for each in advertised:
-            if issuers_match(each, self.entry.issuer):
+            if issuers_match(each, wanted):
                 return each
         name = self.entry.name
-        why = f"server {name} wants a sign-in at {shown(advertised[0])}, and its entry names {shown(self.entry.issuer)}"
-        raise SignInFailed(why, server=name, hint=f"correct oauth.issuer in the entry of {name}")
+        whose = "its entry names" if self.entry.issuer else "the client of its entry was used at"
+        why = f"server {name} wants a sign-in at {shown(advertised[0])}, and {whose} {shown(wanted)}"
+        raise SignInFailed(why, server=name, hint=f"if it is right, set oauth.issuer in the entry of {name}")
+
+    def check_known(self) -> None:
+        """Refuse to guess the endpoints of an authorization server that somebody has named.
+
+        Those of 2025-03-26 are at the MCP server itself, and only where nothing else was said.
+
+        Raises:
+            SignInFailed: It does not describe itself.
+        """
+        named = self.context.auth_server_url
+        if named is not None and self.context.oauth_metadata is None:
+            why = f"the authorization server of {self.entry.name}, {shown(named)}, does not say where its endpoints are"
+            raise SignInFailed(why, server=self.entry.name)
 
     async def _perform_authorization(self) -> httpx2.Request:
         """Settle how this client says who it is, now that the server has said what it takes."""
+        self.check_known()
         info, entry = self.context.client_info, self.entry
         if info is not None and entry.client_id is not None:
             info.token_endpoint_auth_method = methods.to_use(
@@ -155,7 +176,13 @@ def with_user(
         application_type="native",
     )
     flow = CodeFlow(entry.url, metadata, storage, show, answered, entry.client_metadata_url)
+    return _begun(flow, entry)
+
+
+def _begun(flow: F, entry: Entry) -> F:
     flow.entry, flow.told = entry, {}
+    # For servers that name none; one that they name takes its place.
+    flow.context.auth_server_url = entry.issuer
     return flow
 
 
@@ -171,8 +198,7 @@ def client_alone(entry: Entry, storage: Any) -> SecretFlow | KeyFlow:
                 return await signer(flow)(audience)
 
             flow = KeyFlow(entry.url, storage, entry.client_id or "", sign, entry.scopes, entry.issuer)
-            flow.entry, flow.told = entry, {}
-            return flow
+            return _begun(flow, entry)
         secret = SecretFlow(
             entry.url,
             storage,
@@ -181,8 +207,7 @@ def client_alone(entry: Entry, storage: Any) -> SecretFlow | KeyFlow:
             scope=entry.scopes,
             issuer=entry.issuer,
         )
-    secret.entry, secret.told = entry, {}
-    return secret
+    return _begun(secret, entry)
 
 
 def signer(flow: Told) -> Sign:

@@ -17,8 +17,8 @@ def row(name: str | None, credential: Credential, now: float | None = None) -> d
     """Return what can be told of a credential; `server` is None where no configured one is meant.
 
     Returns:
-        `{server, state: "signed_in" | "expired" | "not_signed_in", resource, issuer, scopes, client, expires_at?,
-        expires_in_seconds?, refreshable, saved_at}`
+        `{server, state: "signed_in" | "expired" | "not_signed_in", resource, issuer, scopes, requested_scopes, client,
+        expires_at?, expires_in_seconds?, refreshable, saved_at}`
     """
     now = time.time() if now is None else now
     tokens = credential.tokens
@@ -28,6 +28,7 @@ def row(name: str | None, credential: Credential, now: float | None = None) -> d
         "resource": credential.resource,
         "issuer": credential.issuer,
         "scopes": [],
+        "requested_scopes": (credential.requested_scope or "").split(),
         "client": credential.client.registration,
         "refreshable": False,
         "saved_at": int(credential.saved_at),
@@ -68,5 +69,9 @@ def rows(urls: Mapping[str, str], credentials: Iterable[Credential], now: float 
 
 def takes_token(server: Server) -> bool:
     """Whether a server's entry leaves room for a sign-in: it is remote, and has no token of its own."""
-    has_own = server.bearer_env is not None or any(name.lower() == "authorization" for name in server.headers)
+    has_own = (
+        server.bearer_env is not None
+        or server.headers_helper
+        or any(name.lower() == "authorization" for name in server.headers)
+    )
     return server.url is not None and not has_own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx2
@@ -56,7 +57,8 @@ def sign_in(entry: Entry, wishes: Wishes, vault: Vault, say: Say) -> Credential:
     """
     hush(say if wishes.verbose else None, entry.secrets)
     try:
-        return trio.run(_sign_in, entry, wishes, vault, say, restrict_keyboard_interrupt_to_checkpoints=True)
+        found = trio.run(_sign_in, entry, wishes, vault, say, restrict_keyboard_interrupt_to_checkpoints=True)
+        return keep(found, vault)
     except BaseExceptionGroup as group:
         problem = first_leaf(group)
     except McpdError as error:
@@ -82,7 +84,7 @@ async def _sign_in(entry: Entry, wishes: Wishes, vault: Vault, say: Say) -> Cred
         else:
             flow = client_alone(entry, Storage())
             await _converse(entry, wishes, wire, flow, asked, earlier)
-    return keep(credential_of(entry, flow), vault)
+    return credential_of(entry, flow)
 
 
 def _with_user(entry: Entry, wishes: Wishes, callback: Callback, earlier: Credential | None, say: Say) -> CodeFlow:
@@ -103,6 +105,8 @@ def _with_user(entry: Entry, wishes: Wishes, callback: Callback, earlier: Creden
 async def _converse(
     entry: Entry, wishes: Wishes, wire: Wire, flow: Flow, asked: Challenge | None, earlier: Credential | None
 ) -> None:
+    if earlier is not None and earlier.client.registration == "static" and earlier.client.client_id == entry.client_id:
+        flow.bound_to = earlier.issuer
     conversation = Conversation(entry, wire, flow, wishes.scopes or entry.scopes)
     requested = None if earlier is None else earlier.requested_scope
     granted = None if earlier is None or earlier.tokens is None else earlier.tokens.scope
@@ -126,10 +130,16 @@ async def _listen(entry: Entry, earlier: Credential | None) -> Callback:
 
 
 def _earlier(entry: Entry, vault: Vault) -> Credential | None:
-    """Return what the last sign-in has left; what cannot be used is as good as nothing, and is replaced."""
+    """Return what the last sign-in has left; what cannot be used is as good as nothing, and is replaced.
+
+    Raises:
+        SignInFailed: What this one brings could not be kept.
+    """
     try:
         return vault.of(entry.url)
-    except Refused:
+    except Refused as problem:
+        if problem.path == vault.path:  # nothing could be kept there
+            raise SignInFailed(str(problem), server=entry.name, hint=problem.hint) from None
         return None
 
 
@@ -142,12 +152,14 @@ def keep(credential: Credential, vault: Vault) -> Credential:
     try:
         with vault.locked(credential.issuer, credential.resource):
             kept = vault.write(credential)
-        for other in vault.all()[0]:
-            if other.resource == kept.resource and other.issuer != kept.issuer:
-                with vault.locked(other.issuer, other.resource):
-                    vault.remove(other.issuer, other.resource)
     except (Refused, Busy) as problem:
         raise SignInFailed(f"the credential is not kept: {problem}", hint=getattr(problem, "hint", None)) from None
     except OSError as error:
         raise SignInFailed(f"the credential is not kept: {error.strerror}: {vault.path}") from None
+    # The newest is the one that is used: one that cannot be removed now is no reason to call this sign-in failed.
+    with suppress(Refused, Busy, OSError):
+        for other in vault.all()[0]:
+            if other.resource == kept.resource and other.issuer != kept.issuer:
+                with vault.locked(other.issuer, other.resource):
+                    vault.remove(other.issuer, other.resource)
     return kept

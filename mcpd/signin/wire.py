@@ -13,6 +13,7 @@ import httpx2
 import trio
 
 from mcpd import __version__
+from mcpd.upstream.http_reply import reason
 
 from .entry import Entry
 from .problems import SignInFailed, Unreachable
@@ -77,7 +78,7 @@ class Wire:
         except trio.TooSlowError:
             raise self._unreachable(request, f"no answer within {EXCHANGE_SECONDS:g} s") from None
         except httpx2.HTTPError as error:
-            raise self._unreachable(request, str(error) or type(error).__name__) from None
+            raise self._unreachable(request, reason(error)) from None
 
     async def _body(self, response: httpx2.Response) -> bytes:
         body = bytearray()
@@ -91,7 +92,7 @@ class Wire:
         except trio.TooSlowError:
             raise self._unreachable(response.request, f"no whole answer within {EXCHANGE_SECONDS:g} s") from None
         except httpx2.HTTPError as error:
-            raise self._unreachable(response.request, str(error) or type(error).__name__) from None
+            raise self._unreachable(response.request, reason(error)) from None
         return bytes(body)
 
     def _unreachable(self, request: httpx2.Request, why: str) -> Unreachable:

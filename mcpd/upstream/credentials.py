@@ -8,6 +8,7 @@ no error, log line or `repr` of this module or of those below shows one.
 from __future__ import annotations
 
 import re
+import shlex
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -203,13 +204,15 @@ class SignedIn:
         }[error]
         because = why.message if why is not None else str(refused) if refused is not None and error is None else ""
         details: dict[str, Any] = {"scopes": scopes, "error": error, "resource_metadata": _metadata(asked)}
+        # By itself a sign-in asks for what the server wants of anybody, and would end where it has ended before.
+        more = f" --scopes {shlex.quote(' '.join(scopes))}" if error == INSUFFICIENT and scopes else ""
         return AuthRequired(
             f"{what}: {because}" if because else what,
             server=name,
-            hint=f"{refused.hint}, then: mcpd start {name}" if refused is not None else f"mcpd login {name}",
+            hint=f"{refused.hint}, then: mcpd start {name}" if refused is not None else f"mcpd login {name}{more}",
             may_have_run=False,
             resource=self._server.target,
-            login=f"mcpd login {name}",
+            login=f"mcpd login {name}{more}",
             **{key: value for key, value in details.items() if value},
         )
 
@@ -298,6 +301,7 @@ def _named(server: Server, problem: McpdError) -> McpdError:
     """Say of which server a problem is."""
     problem.message = f"server '{server.name}' cannot be asked: {problem.message}"
     problem.server, problem.may_have_run = server.name, False
+    problem.hint = problem.hint or "run that command yourself: what it says is kept nowhere"
     return problem
 
 

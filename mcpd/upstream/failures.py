@@ -6,7 +6,7 @@ from typing import Protocol
 
 from mcpd.config.model import Server
 from mcpd.config.redact import Redactor, last
-from mcpd.errors import McpdError, ServerProtocol, ServerUnavailable, ShuttingDown, Stopping
+from mcpd.errors import ConnectFailed, McpdError, ServerProtocol, ServerUnavailable, ShuttingDown, Stopping
 
 # Of stderr, in the error of a failed start.
 TAIL_LINES = 6
@@ -31,14 +31,14 @@ def start_failed(server: Server, why: str, cause: McpdError | None, ring: Ring, 
         redact: takes secrets out.
     """
     # Of half a secret nobody would know what it is: first redacted, then cut.
-    why = why.removeprefix(f"server '{server.name}'").lstrip(": ")
+    why = why.removeprefix(f"server '{server.name}'").lstrip(": ").removeprefix("cannot be asked: ")
     whole = redact.text("\n".join(line for _, line in ring.lines()))
     tail = last("\n".join(whole.split("\n")[-TAIL_LINES:]), TAIL_CHARACTERS)
     kind = ServerUnavailable if cause is None or isinstance(cause, ServerProtocol) else type(cause)
     problem = kind(
         redact.text(f"server '{server.name}' could not be started: {why}"),
         server=server.name,
-        hint=(cause.hint if cause is not None else None) or f"mcpd logs {server.name}",
+        hint=(cause.hint if cause is not None else None) or _hint(server, cause),
         may_have_run=False,
     )
     if cause is not None:
@@ -48,6 +48,12 @@ def start_failed(server: Server, why: str, cause: McpdError | None, ring: Ring, 
     if tail:
         problem.details["stderr"] = tail
     return problem
+
+
+def _hint(server: Server, cause: McpdError | None) -> str:
+    if isinstance(cause, ConnectFailed):  # a log would say the same
+        return f"check url of server {server.name}, and the way there"
+    return f"mcpd logs {server.name}"
 
 
 def stopped(server: str, began: bool, *, shutting_down: bool) -> McpdError:

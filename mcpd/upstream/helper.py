@@ -15,7 +15,7 @@ from mcpd.config.expand import Launch
 from mcpd.errors import ConnectFailed, ServerUnavailable
 
 from .guard import Guard
-from .process import Process
+from .process import KILL_SECONDS, Process
 
 HELPER_SECONDS = 10.0
 # Asked to go when its time is over, it has so long.
@@ -52,7 +52,8 @@ async def run_helper(guard: Guard, launch: Launch) -> dict[str, str]:
                 await output.ended.wait()
             reading.cancel_scope.cancel()
     finally:
-        await process.end(0, 0)
+        with trio.move_on_after(KILL_SECONDS, shield=True):
+            await process.end(0, 0)
     if limit.cancelled_caught:
         raise ConnectFailed(f"its headers_helper did not end within {HELPER_SECONDS:g} s")
     if process.status != "exit status 0":

@@ -131,7 +131,7 @@ class Poster:
 
     def _hint(self, post: Post, status: int) -> str | None:
         if post.method == "initialize" and status in evidence.OTHER_TRANSPORT:
-            return "an older server may need allow_legacy_sse = true in its entry"
+            return "check url in its entry; an older server may need allow_legacy_sse = true there"
         return None
 
     # -- an answer -------------------------------------------------------------------------------

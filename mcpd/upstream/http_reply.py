@@ -172,6 +172,8 @@ def reason(problem: BaseException) -> str:
             problem = below
         else:
             break
+    if isinstance(problem, ssl.SSLError):  # its errno is none of the system's
+        return f"no TLS: {(problem.reason or 'it failed').replace('_', ' ').lower()}"
     if isinstance(problem, OSError) and problem.errno and problem.strerror:
         text = os.strerror(problem.errno) if problem.errno > 0 else problem.strerror  # trio's says too much
         return text[:1].lower() + text[1:]

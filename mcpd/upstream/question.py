@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from mcpd.errors import AuthRequired, ConnectFailed, HttpFailed, McpdError
+from mcpd.errors import AuthRequired, ConnectFailed, HttpFailed, McpdError, Misconfigured
 from mcpd.protocol.jsonrpc import ErrorView, read_error
 from mcpd.protocol.negotiate import Answer, Outcome, Refusal
 from mcpd.protocol.session import Session
 
 from .exchange import Exchange
 
-_HOPELESS = (AuthRequired, ConnectFailed, HttpFailed)
+_HOPELESS = (AuthRequired, ConnectFailed, HttpFailed, Misconfigured)
 
 # There is no agreement yet that a question could be stamped for.
 NOBODY = Session("", "legacy")

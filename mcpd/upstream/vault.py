@@ -148,7 +148,7 @@ class Vault:
         return sorted(found, key=lambda one: one.saved_at, reverse=True), refused
 
     def of(self, url: str, issuer: str | None = None) -> Credential | None:
-        """Return the newest credential for a server, from that issuer if one is given.
+        """Return the newest credential for a server, from that issuer if one is given; a slash at its end is no matter.
 
         Raises:
             Refused: There is none, but something that must not be used and may have been it.
@@ -156,11 +156,14 @@ class Vault:
         found, refused = self.all()
         resource = resource_of(url)
         for one in found:
-            if resource_of(one.resource) == resource and issuer in (None, one.issuer):
+            if resource_of(one.resource) == resource and (issuer is None or _bare(issuer) == _bare(one.issuer)):
                 return one
-        mine = None if issuer is None else os.path.join(self.path, name_of(issuer, resource) + ENDING)
+        mine = {self.path}
+        if issuer is not None:
+            names = (name_of(_bare(issuer), resource), name_of(_bare(issuer) + "/", resource))
+            mine |= {os.path.join(self.path, name + ENDING) for name in names}
         for problem in refused:
-            if mine is None or problem.path in (mine, self.path):
+            if issuer is None or problem.path in mine:
                 raise problem
         return None
 
@@ -281,6 +284,10 @@ class Vault:
         if found.st_uid != os.geteuid():
             raise Refused(self.path, "it belongs to another user", f"ls -ld {self.path}")
         raise Refused(self.path, f"others may enter it (mode {found.st_mode & 0o7777:04o})", f"chmod 700 {self.path}")
+
+
+def _bare(issuer: str) -> str:
+    return issuer.rstrip("/")
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:

@@ -81,6 +81,7 @@ def test_every_command_explains_itself_with_examples(name: str, capfd: pytest.Ca
     assert f"\n  mcpd {name}" in text.partition("examples:")[2]
     assert "exit codes:\n  0   done" in text
     assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 40
     assert main(["help", name]) == 0
     assert capfd.readouterr().out == text
 

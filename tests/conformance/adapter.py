@@ -20,6 +20,8 @@ from typing import Any
 from tests.integration.world import REPOSITORY, Done, World
 
 SERVER = "s"
+# How the suite calls what it puts into the environment.
+GIVEN = "MCP_CONFORMANCE_"
 CIMD = "https://conformance-test.local/client-metadata.json"
 # Of one command, on a machine that does ten things at once.
 PATIENCE_SECONDS = 40.0
@@ -194,8 +196,16 @@ def oauth(scenario: str, context: Mapping[str, Any]) -> dict[str, object]:
     return found
 
 
-def prepare(world: World, url: str, scenario: str, context: Mapping[str, Any]) -> None:
-    """Write the configuration, and put what it names into the environment."""
+def prepare(world: World, url: str, scenario: str, context: Mapping[str, Any], protocol: str | None) -> None:
+    """Write the configuration, and put what it names into the environment.
+
+    Args:
+        world: where the daemon will live.
+        url: of the suite's server.
+        scenario: the name.
+        context: what the scenario gives its client.
+        protocol: the revision that the entry demands; None if it is to be found out.
+    """
     # The command under test brings its own code along.
     del world.env["PYTHONPATH"]
     for key, variable in (("client_secret", "CLIENT_SECRET"), ("private_key_pem", "PRIVATE_KEY")):
@@ -206,25 +216,30 @@ def prepare(world: World, url: str, scenario: str, context: Mapping[str, Any]) -
     hook.write_text(f'#!/bin/sh\nexec {words} "$@" >> {world.path}/browser.log 2>&1\n')
     hook.chmod(0o700)
     world.env["BROWSER"] = str(hook)
-    settings = oauth(scenario, context)
-    world.configure({SERVER: {"url": url, **({"oauth": settings} if settings else {})}})
+    entry: dict[str, object] = {"url": url}
+    if settings := oauth(scenario, context):
+        entry["oauth"] = settings
+    if protocol is not None:
+        entry["protocol"] = protocol
+    world.configure({SERVER: entry})
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.adapter", description=__doc__)
     parser.add_argument("--mcpd", default=str(Path(sys.prefix) / "bin/mcpd"), help="the command under test")
+    parser.add_argument("--pin", action="store_true", help="let the entry name the revision")
     parser.add_argument("url", help="where the suite's server is")
     given = parser.parse_args(argv)
     # Whoever ends this run wants all that it has started to end, too.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
-    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    scenario = os.environ[f"{GIVEN}SCENARIO"]
+    context = json.loads(os.environ.get(f"{GIVEN}CONTEXT", "{}"))
     steps = STEPS.get(scenario, sign_in if scenario.startswith("auth/") else None)
     if steps is None:
         print(f"nothing is known of the scenario {scenario}", file=sys.stderr)
         return 2
     with World(patience_seconds=PATIENCE_SECONDS) as world:
-        prepare(world, given.url, scenario, context)
+        prepare(world, given.url, scenario, context, os.environ[f"{GIVEN}PROTOCOL_VERSION"] if given.pin else None)
         try:
             steps(Client(world, given.mcpd, context))
         except Failed as failed:

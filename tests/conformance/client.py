@@ -71,6 +71,7 @@ def options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="GLOB", help="only scenarios of such a name")
     parser.add_argument("--jobs", type=int, default=SIDE_BY_SIDE, help="how many at once; default: %(default)s")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="put all that was said there; it must not exist")
+    parser.add_argument("--pin", action="store_true", help="let mcpd's entry name the revision: nothing is found out")
     parser.add_argument("--client", metavar="COMMAND", help="another client than mcpd, to compare with")
     return parser.parse_args(argv)
 
@@ -96,9 +97,9 @@ def wanted(plan: Plan, given: argparse.Namespace) -> bool:
     return is_wire and (not given.only or any(fnmatchcase(plan.scenario, glob) for glob in given.only))
 
 
-def launcher(folder: Path, mcpd: str) -> str:
+def launcher(folder: Path, mcpd: str, *, pin: bool) -> str:
     """Write the command that the suite runs; the suite itself takes no spaces in it."""
-    words = [sys.executable, "-m", "tests.conformance.adapter", "--mcpd", mcpd]
+    words = [sys.executable, "-m", "tests.conformance.adapter", "--mcpd", mcpd, *(["--pin"] if pin else [])]
     file = folder / "client"
     file.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(REPOSITORY))} exec {shlex.join(words)} "$@"\n')
     file.chmod(0o700)
@@ -132,7 +133,7 @@ def _said(folder: Path) -> Iterator[str]:
 
 async def play_all(suite: Suite, given: argparse.Namespace, folder: Path) -> bool:
     """Try all that is wanted; return whether all is as it has to be."""
-    command = given.client or launcher(folder, given.mcpd)
+    command = given.client or launcher(folder, given.mcpd, pin=given.pin)
     every = [*plans(await suite.client_scenarios(folder))]
     chosen = [plan for plan in every if wanted(plan, given)]
     outcome, limit = Outcome(), trio.CapacityLimiter(given.jobs)

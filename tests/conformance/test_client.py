@@ -35,7 +35,9 @@ def test_a_scenario_that_is_new_or_gone_is_noticed() -> None:
 def test_revisions_and_names_can_be_chosen() -> None:
     def chosen(*argv: str) -> list[bool]:
         given = options([*argv])
-        return [wanted(plan, given) for plan in (Plan("auth/a", "2025-11-25"), Plan("b", "2026-07-28"), Plan("c", None))]
+        return [
+            wanted(plan, given) for plan in (Plan("auth/a", "2025-11-25"), Plan("b", "2026-07-28"), Plan("c", None))
+        ]
 
     assert chosen() == [True, True, True]
     assert chosen("--wire", "2026-07-28") == [False, True, False]

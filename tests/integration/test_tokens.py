@@ -182,6 +182,24 @@ def test_a_daemon_that_is_asked_to_stop_in_the_middle_of_a_refresh_keeps_what_it
     assert both.revoked == set()
 
 
+def test_a_daemon_that_is_asked_to_stop_does_not_wait_for_an_authorization_server_that_hangs(
+    world: World, modern: Both
+) -> None:
+    both = modern
+    before = sign_in(world, both)
+    world.call("api", "echo", "text=before")
+    both.expire()
+    both.token_seconds = 1000
+    both.calls.clear()
+
+    with world.connect() as wire:
+        ask(wire)
+        until(lambda: both.calls)
+        assert world.run("down").status == 0  # or it is not done within the patience of this world
+
+    assert stored(world, both) == before.tokens
+
+
 def test_a_refresh_that_is_refused_wants_a_sign_in_and_keeps_the_file(world: World, modern: Both) -> None:
     both = modern
     sign_in(world, both)

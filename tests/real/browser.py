@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import urllib.error
@@ -31,6 +32,10 @@ FLAGS = (
 )
 PROGRAMS = ("chromium", "chromedriver")
 PATIENCE_SECONDS = 60
+
+
+class Refused(Exception):
+    """The browser did not do what it was asked for."""
 
 
 class Browser:
@@ -78,8 +83,24 @@ class Browser:
 
     @property
     def text(self) -> str:
-        """All that can be read on the page."""
-        return str(self._ask("GET", f"/element/{self._find('body')}/text"))
+        """All that can be read on the page; nothing while there is none."""
+        script = "return document.body ? document.body.innerText.trim() : ''"
+        return str(self._ask("POST", "/execute/sync", {"script": script, "args": []}))
+
+    def wait_for(self, words: str, origin: str = "") -> str:
+        """Wait for the page that begins so, of `origin` if one is given: a click does not wait for what it leads to.
+
+        Returns:
+            All that can be read on it.
+        """
+
+        def found() -> str | None:
+            # Between two pages there is none that could be asked.
+            with contextlib.suppress(Refused):
+                return self.text if self.url.startswith(origin) and self.text.startswith(words) else None
+            return None
+
+        return until(found, seconds=PATIENCE_SECONDS, seen=lambda: (self.url, self.text))
 
     def write(self, selector: str, text: str) -> None:
         """Type into a field."""
@@ -94,7 +115,7 @@ class Browser:
         self._ask("POST", f"/element/{self._find(words, 'partial link text')}/click", {})
 
     def _find(self, what: str, using: str = "css selector") -> str:
-        (element,) = self._ask("POST", "/elements", {"using": using, "value": what})
+        (element,) = until(lambda: self._ask("POST", "/elements", {"using": using, "value": what}))
         return str(element[ELEMENT])
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
@@ -105,7 +126,7 @@ class Browser:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as refusal:
             with refusal:
-                raise AssertionError(f"{method} {path}: {refusal.read().decode()[:500]}") from None
+                raise Refused(f"{method} {path}: {refusal.read().decode()[:500]}") from None
 
     def _end_driver(self) -> None:
         self._driver.terminate()

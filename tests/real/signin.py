@@ -83,19 +83,23 @@ class Realm:
             yield browser
         shutil.rmtree(self.world.path / "browser")
 
-    def agree(self, person: str) -> str:
-        """Have somebody sign in and consent; return what the last page says."""
+    def agree(self, person: str) -> None:
+        """Have somebody sign in and consent, and see mcpd's own page at the end."""
         with self.page() as browser:
-            assert browser.text.startswith("Sign-in")
+            browser.wait_for("Sign-in", self.issuer)
             browser.write("input[name=login]", person)
             browser.write("input[name=password]", "anything")
             browser.click(SUBMIT)
-            assert browser.text.startswith("Authorize")
-            assert self.url in browser.text
+            assert self.url in browser.wait_for("Authorize", self.issuer)
             browser.click(SUBMIT)
-            assert browser.url.startswith("http://127.0.0.1:")
-            assert not browser.url.startswith(self.issuer)
-            return browser.text
+            browser.wait_for("mcpd has the answer", "http://127.0.0.1:")
+
+    def refuse(self) -> None:
+        """Have somebody cancel, and see mcpd's own page at the end."""
+        with self.page() as browser:
+            browser.wait_for("Sign-in", self.issuer)
+            browser.follow("Cancel")
+            browser.wait_for("Not signed in", "http://127.0.0.1:")
 
     def sign_in(self, name: str, person: str = "alice") -> None:
         """Sign somebody in, from the command to its end."""

@@ -222,6 +222,62 @@ def test_a_configured_client_goes_to_its_own_authorization_server_alone(world: W
     assert server.seen("/register") + server.seen("/token") + server.seen("/authorize") == []
 
 
+def test_without_a_word_of_the_server_the_configured_authorization_server_is_asked_and_nobody_else(
+    world: World, server: Authority
+) -> None:
+    with authorities() as other:
+        configure(world, server, oauth={"client_id": "mine", "client_secret": "s3cret-s3cret", "issuer": other.issuer})
+        server.resource = None
+
+        done = login(world)
+
+        assert done.status == 0, done
+        assert kept(world)["issuer"] == other.issuer
+        assert len(other.seen("/token")) == 1
+    assert {path for _, path, _ in server.requests if "/.well-known/" not in path} == {"/mcp"}
+
+
+def test_the_endpoints_of_an_authorization_server_that_was_named_are_not_guessed(
+    world: World, server: Authority
+) -> None:
+    configure(world, server)
+    server.issuer = f"{server.origin}/elsewhere"
+
+    done = login(world)
+
+    assert done.status == 3, done
+    assert "does not say where its endpoints are" in done.err
+    assert server.seen("/register") + server.seen("/authorize") == []
+
+
+def test_the_secret_of_a_configured_client_goes_to_no_second_authorization_server(
+    world: World, server: Authority
+) -> None:
+    configure(world, server, oauth={"client_id": "mine", "client_secret": "s3cret-s3cret"})
+    assert login(world).status == 0
+    with authorities() as other:
+        server.issuer = other.issuer
+
+        done = login(world)
+
+        assert done.status == 3, done
+        assert "the client of its entry was used at" in done.err
+        assert other.requests == []
+
+
+def test_a_folder_that_others_may_enter_is_refused_before_anybody_signs_in(world: World, server: Authority) -> None:
+    configure(world, server)
+    folder = world.path / "home/.local/state/mcpd/credentials"
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+
+    done = login(world)
+
+    assert done.status == 3, done
+    assert "chmod 700" in done.err
+    assert server.requests == []
+
+
 def test_a_published_client_needs_no_registration(world: World, server: Authority) -> None:
     mine = "https://example.com/client.json"
     configure(world, server, oauth={"client_metadata_url": mine})

@@ -38,11 +38,10 @@ def test_a_call_works_once_somebody_has_signed_in_on_the_page(realm: Realm, era:
     assert f"mcpd login {era}" in refused.error["hint"]
 
     end = realm.login(era)
-    last_page = realm.agree("alice")
+    realm.agree("alice")
     done = end()
 
     assert done.status == 0, done
-    assert last_page.startswith("mcpd has the answer")
     assert realm.world.call(era, "echo", "text=hi") == "hi"
     (client,) = realm.did("register")
     assert realm.world.call(era, "who") == f"alice by {client['client']}"
@@ -94,9 +93,7 @@ def test_no_token_is_in_the_log_or_in_what_the_daemon_says(alice: Realm) -> None
 def test_a_sign_in_that_is_cancelled_does_not_cost_the_one_that_works(alice: Realm) -> None:
     client = alice.kept()[0]["client"]
     end = alice.login("modern")
-    with alice.page() as browser:
-        browser.follow("Cancel")
-        until(lambda: not browser.url.startswith(alice.issuer))
+    alice.refuse()
 
     assert end().status == 3
     assert alice.kept()[0]["client"]["client_id"] == client["client_id"]
@@ -141,14 +138,10 @@ def test_a_call_signs_in_by_itself_where_that_is_wanted(realm: Realm) -> None:
 
 def test_who_cancels_on_the_page_is_told_so_and_nothing_is_kept(realm: Realm) -> None:
     end = realm.login("modern")
-    with realm.page() as browser:
-        browser.follow("Cancel")
-        until(lambda: not browser.url.startswith(realm.issuer))
-        page = browser.text
+    realm.refuse()
     done = end()
 
     assert done.status == 3, done
-    assert page.startswith("Not signed in")
     assert "access_denied" in done.err
     assert realm.kept() == []
     assert realm.world.run("call", "modern", "echo", "text=hi").status == 3

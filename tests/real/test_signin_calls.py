@@ -53,16 +53,29 @@ def test_a_step_up_asks_for_all_that_there_was_and_for_more(world: World, author
     assert authority.calls == ["read", "write"]
 
 
-def test_a_server_that_is_never_content_is_left_after_three_calls(world: World, authority: Authority) -> None:
+def test_a_server_that_wants_ever_more_is_left_after_three_calls(world: World, authority: Authority) -> None:
     authority.needs = {"write": {"pen"}}
     authority.withheld = {"pen"}
+    authority.is_greedy = True
     assert run(world, "login", "s").status == 0
 
     done = run(world, "call", "s", "write", "--login", "--json")
 
     assert done.status == 3, done
     assert json.loads(done.err.splitlines()[-1])["error"]["class"] == "auth_required"
-    assert len(authority.seen("/authorize")) == 3
+    assert len(authority.seen("/authorize")) == 1 + 2
+    assert authority.calls == []
+
+
+def test_what_was_asked_for_in_vain_is_not_asked_for_again(world: World, authority: Authority) -> None:
+    authority.needs = {"write": {"pen"}}
+    authority.withheld = {"pen"}
+    assert run(world, "login", "s").status == 0
+
+    done = run(world, "call", "s", "write", "--login")
+
+    assert done.status == 3, done
+    assert [one.get("scope") for one in authority.seen("/authorize")] == [None, "pen"]
     assert authority.calls == []
 
 

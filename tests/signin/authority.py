@@ -36,6 +36,7 @@ class Authority:
         resource: the same for that of the resource; no metadata at all if it is None.
         needs: the scopes that a tool needs, and `*` for everything else.
         withheld: scopes that are asked for in vain.
+        is_greedy: every challenge names one more scope.
         naming: the statuses whose challenge names the scopes; that of a 403 names only those of the tool itself.
         calls: the tools that were run.
         answers: what the authorization endpoint adds to, or changes in, its answers.
@@ -50,6 +51,7 @@ class Authority:
         self.resource: dict[str, Any] | None = {}
         self.needs: dict[str, set[str]] = {}
         self.withheld: set[str] = set()
+        self.is_greedy = False
         self.naming = {401, 403}
         self.calls: list[str] = []
         self.answers: dict[str, str] = {}
@@ -63,6 +65,11 @@ class Authority:
     def url(self) -> str:
         """Of the MCP server."""
         return f"{self.origin}/mcp"
+
+    @property
+    def _described_at(self) -> str:
+        """Where the authorization server describes itself, unless it does not."""
+        return "/.well-known/oauth-authorization-server" if self.issuer.count("/") == 2 else "nowhere"
 
     def seen(self, path: str) -> list[dict[str, str]]:
         """Return the fields of all requests to a path."""
@@ -85,7 +92,7 @@ class Authority:
         routes: dict[str, Callable[[], tuple[int, dict[str, str], Any]]] = {
             "/mcp": lambda: self._mcp(headers, body),
             "/.well-known/oauth-protected-resource": self._resource_metadata,
-            "/.well-known/oauth-authorization-server": self._server_metadata,
+            self._described_at: self._server_metadata,
             "/register": lambda: self._register(fields),
             "/authorize": lambda: self._authorize(fields),
             "/token": lambda: self._token(fields),
@@ -122,6 +129,7 @@ class Authority:
 
     def _challenge(self, status: int, wanted: set[str], *more: str) -> str:
         members = list(more)
+        wanted = wanted | ({f"more-{len(self.requests)}"} if self.is_greedy else set())
         if self.resource is not None:
             members.append(f'resource_metadata="{self.origin}/.well-known/oauth-protected-resource/mcp"')
         if wanted and status in self.naming:

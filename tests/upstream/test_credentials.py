@@ -108,6 +108,8 @@ async def test_a_step_up_asks_for_all_that_there_was_and_what_is_missing(
 
     assert problem.message == "server 'api' wants a sign-in for more: read offline_access admin"
     assert problem.details["scopes"] == ["read", "offline_access", "admin"]
+    # A sign-in without a word about scopes would ask for the same as the last one.
+    assert problem.hint == problem.details["login"] == "mcpd login api --scopes 'read offline_access admin'"
     assert problem.details["error"] == "insufficient_scope"
     assert house.issuer.asked == []  # a refresh cannot give more
 
@@ -192,7 +194,9 @@ class Helper:
         return outcome
 
     def credentials(self, house: House) -> Credentials:
-        return Keyring(house.vault, self.run, now, house.world.nursery).credentials_of(SERVER, HELPER, house.world.around)
+        return Keyring(house.vault, self.run, now, house.world.nursery).credentials_of(
+            SERVER, HELPER, house.world.around
+        )
 
 
 async def test_what_a_command_prints_goes_before_what_the_entry_says(house: House, autojump_clock: MockClock) -> None:
@@ -253,6 +257,7 @@ async def test_a_command_that_fails_is_tried_by_the_next_request(house: House, a
     with pytest.raises(ConnectFailed) as problem:
         await credentials.headers()
     assert problem.value.message == "server 'api' cannot be asked: its headers_helper failed (exit status 1)"
+    assert "run that command yourself" in str(problem.value.hint)
     assert problem.value.may_have_run is False
     assert (await credentials.headers())["X"] == "1"
 

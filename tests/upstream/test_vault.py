@@ -118,6 +118,7 @@ def test_of_several_issuers_the_newest_counts_unless_one_is_named(tmp_path: Path
 
     assert _token(vault.of(RESOURCE)) == "new"
     assert _token(vault.of(RESOURCE, "https://z.example")) == "old"
+    assert _token(vault.of(RESOURCE, "https://z.example/")) == "old"
     assert vault.of(RESOURCE, "https://other.example") is None
 
 

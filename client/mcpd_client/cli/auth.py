@@ -73,6 +73,20 @@ def tell(options: Namespace, method: str, name: str, *, autostart: bool) -> None
         options.no_autostart = forbidden
 
 
+def wants_more(asked: object, row: Mapping[str, Any] | None) -> bool:
+    """Whether a server wants a token to be good for more than the last sign-in has asked for; else the next is no better.
+
+    Args:
+        asked: the details of its error.
+        row: of the last sign-in; None if there was none.
+    """
+    if not isinstance(asked, dict) or asked.get("error") != "insufficient_scope":
+        return False
+    scopes = asked.get("scopes")
+    named = set(scopes) if isinstance(scopes, list) else set()
+    return row is None or not named <= set(row["requested_scopes"])
+
+
 def signed_in_line(row: Mapping[str, Any]) -> str:
     """Return the one line about a sign-in."""
     scopes = " ".join(row["scopes"]) or "none named"
@@ -97,7 +111,7 @@ def _login(options: Namespace) -> int:
         except RequestFailed as error:
             # It can turn out only now what the server wants the token to be good for.
             asked = error.data
-            if not left or not (isinstance(asked, dict) and asked.get("error") == "insufficient_scope"):
+            if not left or not wants_more(asked, row):
                 _say_signed_in(options, row)
                 raise
         else:
@@ -205,11 +219,11 @@ COMMANDS = {
     "login": Command(
         _login,
         examples=("login github", "login github --no-browser", "login github --scopes 'repo read:user'"),
-        exits=(0, 2, 3, 4, 6, 9, 130),
+        exits=(0, 2, 3, 4, 6, 8, 9, 130),
         configure=_configure_login,
     ),
     "logout": Command(
-        _logout, examples=("logout github", "logout --all"), exits=(0, 2, 3), configure=_configure_logout
+        _logout, examples=("logout github", "logout --all"), exits=(0, 2, 3, 9), configure=_configure_logout
     ),
     "auth": Command(
         _auth, examples=("auth", "auth github", "auth --json"), exits=(0, 2, 3, 9), configure=_configure_auth

@@ -202,7 +202,10 @@ def _next_value(name: str, arguments: object) -> str:
 
 def _epilog(command: Command) -> str:
     examples = "".join(f"  mcpd {example}\n" for example in command.examples)
-    exits = "".join(f"  {code:<3} {EXIT_MEANINGS[code]}\n" for code in command.exits)
+    told = [f"{code:<3} {EXIT_MEANINGS[code]}" for code in command.exits]
+    half = (len(told) + 1) // 2  # side by side: a help is to fit on a screen
+    pairs = zip(told[:half], [*told[half:], ""], strict=False)
+    exits = "".join(f"  {left:<40}{right}".rstrip() + "\n" for left, right in pairs)
     return f"examples:\n{examples}\nexit codes:\n{exits}\nOptions of every command: mcpd help"
 
 

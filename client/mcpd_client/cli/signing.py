@@ -27,16 +27,18 @@ def signs_in(options: Namespace, result: Mapping[str, Any], *, as_json: bool) ->
     data = wanted(result)
     if data is None:
         return False
-    name = str(data["server"])
+    name, last = str(data["server"]), getattr(options, "signed_in", None)
+    from mcpd_client.cli.auth import sign_in, signed_in_line, tell, wants_more
+
+    if last is not None and data.get("error") == "insufficient_scope" and not wants_more(data, last):
+        return False
     if not options.login and not (can_ask() and not as_json and _is_agreed(name, data)):
         return False
-    from mcpd_client.cli.auth import sign_in, signed_in_line, tell
-
     timeout, options.timeout = options.timeout, None
     try:
-        line = signed_in_line(sign_in(options, name, asked=data))
+        options.signed_in = sign_in(options, name, asked=data)
         if not options.quiet:
-            print_note(line.rstrip("\n"))
+            print_note(signed_in_line(options.signed_in).rstrip("\n"))
         with suppress(RequestFailed):  # then the call says why
             tell(options, "mcpd/start", name, autostart=True)
     finally:

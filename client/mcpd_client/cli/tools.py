@@ -288,7 +288,7 @@ def add_elicit(parser: ArgumentParser) -> None:
         "--elicit",
         metavar="ANSWER",
         help="what to answer if the server asks: accept-defaults, decline, or the form's content as JSON or @FILE; "
-        "without it you are asked if stdin and stderr are a terminal, and else the server is told that nobody answers",
+        "without it you are asked on a terminal, and else nobody answers",
     )
 
 
@@ -298,11 +298,11 @@ def _configure_call(parser: ArgumentParser) -> None:
         "arguments", nargs="*", metavar="k=v", help="k=v by the schema, k:=JSON, k=@FILE, k[]=v, a.b=v, or one '{…}'"
     )
     parser.add_argument("--args", metavar="JSON", help="all arguments as one object; @FILE or - for stdin")
-    parser.add_argument("--field", metavar="PATH", help="print one part of the result, as in structuredContent.id")
+    parser.add_argument("--field", metavar="PATH", help="print one part of it, as structuredContent.id")
     parser.add_argument("--max-bytes", metavar="N", help="how much text to print at most; default 32768")
     parser.add_argument("--no-check", action="store_true", help="do not compare the arguments with the schema")
     add_elicit(parser)
-    parser.add_argument("--login", action="store_true", help="sign in if the server wants it, without asking you first")
+    parser.add_argument("--login", action="store_true", help="sign in if the server wants it, unasked")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the content to FILE, - for stdout")
     parser.add_argument("--save", metavar="DIR", help="write pictures and other files into DIR")
 

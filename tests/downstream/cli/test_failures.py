@@ -210,3 +210,18 @@ def test_of_a_path_that_was_searched_only_the_first_folders_are_shown():
     assert json.loads(
         error_output({"code": 10, "message": why, "data": {"class": "server_unavailable"}}, as_json=True).stderr
     )["error"]["message"] == why
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_missing_sign_in_is_also_said_in_a_form_that_the_client_can_act_on(as_json: bool) -> None:
+    data = {"class": "auth_required", "may_have_run": False, "scopes": ["a"]}
+
+    output = error_output({"code": 15, "message": "x", "data": data}, as_json=as_json, server="s")
+
+    assert output.wants == {"code": 15, "message": "x", "data": {"server": "s", **data}}
+
+
+def test_nothing_that_an_upstream_says_looks_like_a_missing_sign_in() -> None:
+    error = {"code": 15, "message": "x", "data": Raw(b'{"class":"auth_required","may_have_run":false}')}
+
+    assert error_output(error, as_json=False, server="s").wants is None

@@ -126,3 +126,23 @@ async def test_a_stop_does_not_wait_for_a_command_that_prints_headers(web: Web, 
         await slot.stop()
 
     assert slot.state is State.STOPPED
+
+
+async def test_a_flood_of_questions_does_not_use_up_the_descriptors(web: Web, opens: Opens) -> None:
+    async def floods(request: Request) -> None:
+        await request.stream()
+        for number in range(1000):
+            await request.event({"jsonrpc": "2.0", "id": number, "method": "ping"})
+        await request.event(json.loads(request.line()))
+        await request.end()
+
+    web.reactions.update({"initialize": initialized(), "tools/call": floods, "answer": Request.until_gone})
+    slot = _slot(await opens(protocol="2025-11-25"))
+    asked = Asked()
+    slot.submit(asked)
+    with trio.fail_after(patience()):
+        await asked.over()
+
+    assert slot.current is not None
+    assert slot.current.channel.counts["unanswered"] >= 900
+    await slot.stop()

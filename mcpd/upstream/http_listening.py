@@ -22,6 +22,7 @@ from .http_reply import Reply
 from .http_talk import Talk
 
 MAX_PAUSE_SECONDS = 60.0
+MIN_PAUSE_SECONDS = 0.5
 
 
 async def keep_listening(talk: Talk, mover: Mover, owner: Listener) -> None:
@@ -43,7 +44,14 @@ async def keep_listening(talk: Talk, mover: Mover, owner: Listener) -> None:
             if not await follow(reply, decoder, mover, owner):
                 return
             pause = RETRY_SECONDS if decoder.blocks else min(2 * pause, MAX_PAUSE_SECONDS)
-        await trio.sleep(pause if decoder.retry_ms is None else decoder.retry_ms / 1000)
+        await trio.sleep(_pause(pause, decoder.retry_ms))
+
+
+def _pause(own: float, retry_ms: int | None) -> float:
+    """Return how long to wait: as the server wants, but no server is asked all the time, for nothing or in vain."""
+    if retry_ms is None:
+        return own
+    return max(retry_ms / 1000, MIN_PAUSE_SECONDS if own == RETRY_SECONDS else own)
 
 
 async def follow(response: Reply, decoder: Decoder, mover: Mover, owner: Listener) -> bool:

@@ -281,6 +281,16 @@ async def test_one_that_ends_again_and_again_is_asked_for_less_and_less(far: Far
     assert last.at - web.got("GET")[8].at == pytest.approx(60.0)
 
 
+async def test_one_that_wants_to_be_asked_at_once_is_not_asked_all_the_time(
+    far: Far, web: Web, autojump_clock: MockClock
+) -> None:
+    web.reactions.update({"initialize": initialized(), "GET": breaks_off(b"retry: 0\n\n")})
+    await far.begin()
+
+    first, second = await web.until("GET"), await web.until("GET", 2)
+    assert second.at - first.at == pytest.approx(0.5)
+
+
 async def test_one_that_does_not_answer_holds_up_nothing(far: Far, web: Web) -> None:
     web.reactions.update({"initialize": initialized(), "GET": Request.until_gone})
     await far.begin()

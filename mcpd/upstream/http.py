@@ -38,8 +38,8 @@ DELETE_SECONDS = 2.0
 CLOSE_SECONDS = 1.0
 # Others are being answered when a credential has run out: they may still be.
 PARTING_SECONDS = 5.0
-# What a message costs while it is on its way, beside its bytes.
-MESSAGE_BYTES = 1024
+# What a message costs while it is on its way, beside its bytes: each has a connection, and these are few.
+MESSAGE_BYTES = 1 << 14
 
 
 class _Cancelled(Struct):

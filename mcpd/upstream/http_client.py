@@ -105,7 +105,7 @@ class Client:
                 return await self._send(verb, url, raw, body, attempt)
             return await self._send_proxied(self._proxied, verb, url, raw, body, attempt)
         except httpcore2.LocalProtocolError as problem:
-            raise HttpFailed(f"the request cannot be sent: {problem}", may_have_run=False) from None
+            raise HttpFailed(f"the request cannot be sent: {reason(problem)}", may_have_run=False) from None
         except self._broken as problem:
             raise broken(problem, began=attempt.began) from None
 

@@ -21,7 +21,7 @@ import msgspec
 import trio
 
 from mcpd.config.model import OAuth
-from mcpd.errors import AuthRequired, ConnectFailed, HttpFailed, McpdError, final
+from mcpd.errors import AuthRequired, ConnectFailed, HttpFailed, McpdError, Misconfigured, final
 
 from .assertion import assertion
 from .credential import Credential, Refused
@@ -309,7 +309,10 @@ class Account:
         if method_of(held.client, self._oauth) == "private_key_jwt":
             key = self._oauth.private_key or ""
             proof = assertion(held.client.client_id, held.issuer, key, self._clock())
-        return signed(form, held.client, self._oauth, proof)
+        try:
+            return signed(form, held.client, self._oauth, proof)
+        except UnicodeEncodeError:  # bytes of the environment that are no text; what they are is not shown
+            raise final(Misconfigured("oauth.client_secret is no text", key="oauth.client_secret")) from None
 
 
 async def _acquire(lock: Lock) -> None:

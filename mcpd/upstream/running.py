@@ -28,6 +28,7 @@ async def live(
             async with trio.open_nursery() as tasks:
                 one.home = replace(around, nursery=tasks)
                 await one.run(launch, era)
+                tasks.cancel_scope.cancel()  # nobody waits for what a command prints any more
     except* McpdError as group:
         problem = first_leaf(group)
     # One of the three places that catch everything: a bug in one upstream costs that upstream.

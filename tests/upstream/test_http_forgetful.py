@@ -11,6 +11,8 @@ from mcpd.config.expand import Launch
 from mcpd.config.model import Server, Stop
 from mcpd.errors import AuthRequired, HttpFailed
 from mcpd.upstream.around import Listener, Surroundings, Transport
+from mcpd.upstream.credentials import Helped
+from mcpd.upstream.helper import HELPER_SECONDS
 from mcpd.upstream.http import open_http
 from mcpd.upstream.lifecycle import State
 from mcpd.upstream.supervisor import Slot
@@ -100,4 +102,47 @@ async def test_a_copy_that_waits_for_a_sign_in_is_let_in_when_there_was_one(web:
         await again.over()
 
     assert again.outcomes == [("result", {})]
+    await slot.stop()
+
+
+async def test_a_stop_does_not_wait_for_a_command_that_prints_headers(web: Web, opens: Opens) -> None:
+    begun = trio.Event()
+
+    async def run(launch: Launch) -> dict[str, str]:
+        begun.set()
+        await trio.sleep_forever()
+        return {}
+
+    async def connect(around: Surroundings, owner: Listener, launch: Launch, server: Server) -> Transport:
+        return await open_http(
+            lambda server, launch, around: Helped(server, launch, around, run), around, owner, launch, server
+        )
+
+    far = await opens(protocol="2025-11-25")
+    slot = Slot(far.server, replace(far.around, connect=connect))
+    slot.submit(Asked())
+    with trio.fail_after(HELPER_SECONDS):  # it would be given up after twice as long
+        await begun.wait()
+        await slot.stop()
+
+    assert slot.state is State.STOPPED
+
+
+async def test_a_flood_of_questions_does_not_use_up_the_descriptors(web: Web, opens: Opens) -> None:
+    async def floods(request: Request) -> None:
+        await request.stream()
+        for number in range(1000):
+            await request.event({"jsonrpc": "2.0", "id": number, "method": "ping"})
+        await request.event(json.loads(request.line()))
+        await request.end()
+
+    web.reactions.update({"initialize": initialized(), "tools/call": floods, "answer": Request.until_gone})
+    slot = _slot(await opens(protocol="2025-11-25"))
+    asked = Asked()
+    slot.submit(asked)
+    with trio.fail_after(patience()):
+        await asked.over()
+
+    assert slot.current is not None
+    assert slot.current.channel.counts["unanswered"] >= 900
     await slot.stop()

@@ -345,3 +345,15 @@ async def test_unless_it_is_to_be_left_aside(nursery: trio.Nursery, web: Web, mo
     assert "no connection" in (await far.problem()).message
     assert web.seen == []
     await far.transport.end(0, 0)
+
+
+async def test_a_header_that_cannot_be_sent_is_not_shown(web: Web, opens: Opens) -> None:
+    far = await opens({"X-Key": "schlüssel\nhunter2"})
+
+    far.ask()
+    problem = await far.problem()
+
+    assert "header" in problem.message
+    assert problem.may_have_run is False
+    assert "hunter2" not in problem.message
+    assert "schl" not in problem.message

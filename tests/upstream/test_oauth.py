@@ -777,3 +777,12 @@ async def test_a_token_that_could_not_be_written_is_the_one_that_is_renewed_from
     await trio.sleep(10)
     assert await token_of(credentials) == "access-2"
     assert house.stored.refresh_token == "refresh-2"
+
+
+async def test_a_secret_that_is_no_text_ends_nothing_else(house: House, autojump_clock: MockClock) -> None:
+    house.sign_in()
+    credentials = house.credentials(oauth=OAuth(client_id="me", client_secret="hunter\udcff2", auth_method="client_secret_basic"))
+
+    with pytest.raises(McpdError, match="client_secret is no text"):
+        await refused(credentials)
+    assert house.issuer.asked == []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcpd.upstream.vault import Vault
 from tests.integration.world import Done, World, until
 from tests.signin.authority import Authority
 from tests.signin.authority import authority as authorities
@@ -112,6 +113,25 @@ def test_another_authorization_server_gets_nothing_of_the_first(world: World, se
         said = json.dumps(other.requests)
         assert [one for one in (first["access_token"], first["refresh_token"]) if one in said] == []
         assert kept(world)["issuer"] == other.issuer
+
+
+def test_an_earlier_credential_that_somebody_holds_on_to_does_not_cost_the_new_one(
+    world: World, server: Authority
+) -> None:
+    configure(world, server)
+    assert login(world).status == 0
+    earlier = kept(world)
+    vault = Vault(str(world.path / "home/.local/state/mcpd/credentials"))
+    with authorities() as other, vault.locked(earlier["issuer"], earlier["resource"]):
+        server.issuer = other.issuer
+
+        done = login(world)
+
+        assert done.status == 0, done
+        assert f"(issuer {other.issuer}," in done.out
+    assert sorted(json.loads(file.read_text())["issuer"] for file in files(world)) == sorted(
+        [earlier["issuer"], other.issuer]
+    )
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class Call(Exchange):
         self._place, self.client, self.request_id, self.request = place, client, request_id, request
         meta = request.meta
         self._token = bytes(meta["progressToken"]) if meta is not None and "progressToken" in meta else None
-        self.incarnation = 0
+        self.incarnation = self.returns = 0
         self.over = self.exclusive = self._extended = False
         self._phase = NEW
         limits = place.slot.server.timeout

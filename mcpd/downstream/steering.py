@@ -20,6 +20,8 @@ class Steering:
     async def start(self, name: str, guest: Guest) -> Place:
         """Start the copy that is a client's, whatever has failed before; return it when it is ready.
 
+        Other copies that wait for a sign-in may start again, too.
+
         Raises:
             McpdError: It could not be started.
         """
@@ -30,6 +32,9 @@ class Steering:
 
         place = self._broker.resolve(name, guest.seeker)
         place.meet(guest)
+        for other in self._broker.upstream(name).places.values():
+            if other is not place:
+                other.slot.let_in()  # a sign-in is one for all copies
         problem: McpdError | None = None
         try:
             await place.slot.start()

@@ -9,9 +9,12 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from mcpd.errors import McpdError
+from mcpd.errors import HttpFailed, McpdError
 from mcpd.protocol import jsonrpc
 from mcpd.protocol.session import Session
+
+# Behind one address there may be several that do not know each other's sessions.
+MAX_RETURNS = 3
 
 
 class Exchange:
@@ -22,15 +25,17 @@ class Exchange:
     Attributes:
         lasting: it may stay open as long as the incarnation that it was sent to, and belongs to that one
             alone: it does not count as in flight, holds up no drain, and is never sent to another.
+        returns: how often it came back because its session was not known any more.
     """
 
-    __slots__ = ("frame", "id")
+    __slots__ = ("frame", "id", "returns")
 
     lasting: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.id = b""
         self.frame: bytes = b""
+        self.returns = 0
 
     def compose(self, session: Session, request_id: bytes) -> tuple[bytes, bytes]:
         """Return the quoted method and the `params`, as JSON, for this agreement."""
@@ -50,6 +55,16 @@ class Exchange:
 
     def on_progress(self, params: Raw) -> None:
         """Take a progress notification; most do not care."""
+
+
+def is_in_vain(exchange: Exchange, server: str) -> bool:
+    """Note that a request has come back; fail it if one new session after the other did not help, and say so."""
+    exchange.returns += 1
+    if exchange.returns <= MAX_RETURNS:
+        return False
+    why = f"server '{server}' does not know the session that it has just begun, {exchange.returns} times in a row"
+    exchange.on_failure(HttpFailed(why, server=server, may_have_run=False))
+    return True
 
 
 class Awaited(Exchange):

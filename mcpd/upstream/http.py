@@ -226,7 +226,7 @@ class HttpTransport:
     def _sign_out(self, problem: AuthRequired) -> None:
         """End, because nobody is let in any more; those that are being answered have a moment for that."""
         if self._signed_out is None:
-            self._signed_out = problem
+            self._signed_out = self.problem = problem
             self._around.timers.after(PARTING_SECONDS, self._leave)
 
     def _part(self) -> None:

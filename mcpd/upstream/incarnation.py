@@ -45,13 +45,7 @@ class Incarnation:
         home: its surroundings, with a nursery of its own while it runs.
     """
 
-    def __init__(
-        self,
-        number: int,
-        server: Server,
-        owner: Owner,
-        around: Surroundings,
-    ) -> None:
+    def __init__(self, number: int, server: Server, owner: Owner, around: Surroundings) -> None:
         self.number, self.server, self.ring = number, server, Ring(around.followers, self._tell)
         self._owner, self._around, self._mover = owner, around, around.mover
         self.home = around
@@ -78,6 +72,11 @@ class Incarnation:
     def pid(self) -> int | None:
         """The leader's pid while there is one."""
         return self._transport.pid if self._transport else None
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether its transport is about to end, for a reason that is known already."""
+        return self._transport is not None and self._transport.problem is not None
 
     def stop(self, *, shutting_down: bool = False, drain_seconds: float | None = None, patient: bool = False) -> None:
         """Ask it to drain and end; `run` returns when that is done. Idempotent.

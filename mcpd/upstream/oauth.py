@@ -273,7 +273,7 @@ class Account:
             raise AuthRequired(str(problem), hint=problem.hint) from None
         if found is None:
             raise AuthRequired("there is no credential any more")
-        return found
+        return self._saving.newest(found)
 
     async def _ask(self, held: Credential) -> Granted:
         """Ask for a token, again if there was no answer or one that says nothing."""

@@ -28,6 +28,8 @@ class Saving:
 
     def save(self, fresh: Credential, instead_of: Credential) -> tuple[Credential, str | None]:
         """Write a credential, whose lock is held; return it as it is kept, and what went wrong if something did."""
+        if self._unsaved is not None and instead_of == self._unsaved[0]:
+            instead_of = self._unsaved[1]  # what the disk holds
         self._unsaved = None
         try:
             return self._vault.write(fresh), None
@@ -35,6 +37,15 @@ class Saving:
             fresh = msgspec.structs.replace(fresh, saved_at=self._clock())
             self._unsaved, self._next = (fresh, instead_of), self._clock() + AGAIN_SECONDS
             return fresh, str(problem)
+
+    def newest(self, found: Credential) -> Credential:
+        """Return what is not written yet in place of what was found on the disk, unless that has been changed since.
+
+        What it replaces holds a refresh token that has been used: a second use would end the whole sign-in.
+        """
+        if self._unsaved is None or found.tokens != self._unsaved[1].tokens:
+            return found
+        return self._unsaved[0]
 
     def again(self) -> Credential | None:
         """Return what is not written yet, and try to write it now and then; None if there is nothing."""

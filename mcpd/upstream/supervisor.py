@@ -19,7 +19,7 @@ from mcpd.protocol.session import Session
 from . import lifecycle
 from .around import Surroundings
 from .eras import remember
-from .exchange import Exchange
+from .exchange import Exchange, is_in_vain
 from .incarnation import Incarnation
 from .lifecycle import Event, State
 from .machine import Machine
@@ -133,11 +133,20 @@ class Slot(Machine):
         if self.state in (State.FAILED, State.BACKOFF, State.NEEDS_AUTH):
             self._retry.forgive()
             self._fire(Event.STOP)
+        elif self.state is State.READY and self.current is not None and self.current.is_leaving:
+            self.retire(self.current)
         self._start_if_idle()
         while self.state is State.STARTING:
             await self._changed.wait()
         if self.state is not State.READY:
             raise self.problem or Stopping(f"server '{self.server.name}' was stopped", server=self.server.name)
+
+    def let_in(self) -> None:
+        """Let it be started again, where it was left alone until somebody signs in."""
+        if self.state is State.NEEDS_AUTH:
+            self._fire(Event.STOP)
+            if self.observer.is_wanted:
+                self._start_if_idle()
 
     async def stop(self) -> None:
         """Drain and end everything of it; return when nothing is left. Idempotent."""
@@ -269,6 +278,7 @@ class Slot(Machine):
     def on_forgotten(self, incarnation: Incarnation, unsent: list[Exchange]) -> None:
         """Begin a new session for what the server did not look at; who is being answered still is."""
         incarnation.suspend()
+        unsent = [exchange for exchange in unsent if not is_in_vain(exchange, self.server.name)]
         if incarnation is not self.current and self.current is not None and self.current.open and self.current.session:
             for exchange in unsent:
                 self.current.channel.request(exchange, self.current.session)

@@ -759,3 +759,21 @@ def locked(house: House) -> Any:
     lock = house.vault.lock(ISSUER, RESOURCE)
     assert lock.try_acquire()
     return contextlib.closing(lock)
+
+
+async def test_a_token_that_could_not_be_written_is_the_one_that_is_renewed_from(
+    house: House, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.sign_in()
+    credentials = house.credentials()
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", _no_space)
+        await refused(credentials)
+        await trio.sleep(LIFE_SECONDS + 1)
+        assert await token_of(credentials) == "access-2"
+
+    assert [form["refresh_token"] for form in house.issuer.asked] == ["refresh-0", "refresh-1"]
+    assert house.issuer.valid == {"access-2"}
+    await trio.sleep(10)
+    assert await token_of(credentials) == "access-2"
+    assert house.stored.refresh_token == "refresh-2"

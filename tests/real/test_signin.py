@@ -185,6 +185,18 @@ def test_metadata_that_is_not_right_signs_nobody_in(
     assert files(world) == []
 
 
+def test_a_server_that_goes_by_another_address_is_told_with_what_to_do(world: World, server: Authority) -> None:
+    configure(world, server)
+    server.resource = {"resource": "https://other.example/mcp"}
+
+    done = login(world)
+
+    assert done.status == 3, done
+    assert "https://other.example/mcp" in done.err
+    assert "into url of server s" in done.err
+    assert files(world) == []
+
+
 def test_a_server_without_a_sign_in_is_told_apart(world: World, server: Authority) -> None:
     configure(world, server)
     server.resource = None

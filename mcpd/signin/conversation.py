@@ -184,7 +184,10 @@ class Conversation:
             case OAuthTokenError():
                 return SignInFailed(f"{name}'s authorization server gives no token: {_refusal(problem)}", server=name)
             case OAuthFlowError():
-                return SignInFailed(f"the sign-in to {name} failed: {said(str(problem))}", server=name)
+                # The SDK's words for a resource that is not the entry's.
+                is_other = str(problem).startswith("Protected resource ")
+                address = f"put the address that the server goes by into url of server {name}" if is_other else None
+                return SignInFailed(f"the sign-in to {name} failed: {said(str(problem))}", server=name, hint=address)
         return SignInFailed(
             f"the sign-in to {name} failed: what came cannot be used ({type(problem).__name__})", server=name
         )

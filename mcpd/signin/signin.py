@@ -27,6 +27,9 @@ from .record import Storage, credential_of, given, is_reusable, port_of, registe
 from .user import Say, User
 from .wire import EXCHANGE_SECONDS, Wire
 
+# How long to wait for what is only tidied up.
+TIDY_SECONDS = 3.0
+
 
 class Wishes(Struct, frozen=True, kw_only=True):
     """How the user wants it.
@@ -160,6 +163,6 @@ def keep(credential: Credential, vault: Vault) -> Credential:
     with suppress(Refused, Busy, OSError):
         for other in vault.all()[0]:
             if other.resource == kept.resource and other.issuer != kept.issuer:
-                with vault.locked(other.issuer, other.resource):
+                with vault.locked(other.issuer, other.resource, TIDY_SECONDS):
                     vault.remove(other.issuer, other.resource)
     return kept

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcpd.upstream.vault import Vault
 from tests.integration.world import Done, World, until
 from tests.signin.authority import Authority
 from tests.signin.authority import authority as authorities
@@ -114,6 +115,25 @@ def test_another_authorization_server_gets_nothing_of_the_first(world: World, se
         assert kept(world)["issuer"] == other.issuer
 
 
+def test_an_earlier_credential_that_somebody_holds_on_to_does_not_cost_the_new_one(
+    world: World, server: Authority
+) -> None:
+    configure(world, server)
+    assert login(world).status == 0
+    earlier = kept(world)
+    vault = Vault(str(world.path / "home/.local/state/mcpd/credentials"))
+    with authorities() as other, vault.locked(earlier["issuer"], earlier["resource"]):
+        server.issuer = other.issuer
+
+        done = login(world)
+
+        assert done.status == 0, done
+        assert f"(issuer {other.issuer}," in done.out
+    assert sorted(json.loads(file.read_text())["issuer"] for file in files(world)) == sorted(
+        [earlier["issuer"], other.issuer]
+    )
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -162,6 +182,18 @@ def test_metadata_that_is_not_right_signs_nobody_in(
 
     assert done.status == 3, done
     assert said in done.err
+    assert files(world) == []
+
+
+def test_a_server_that_goes_by_another_address_is_told_with_what_to_do(world: World, server: Authority) -> None:
+    configure(world, server)
+    server.resource = {"resource": "https://other.example/mcp"}
+
+    done = login(world)
+
+    assert done.status == 3, done
+    assert "https://other.example/mcp" in done.err
+    assert "into url of server s" in done.err
     assert files(world) == []
 
 

@@ -85,11 +85,12 @@ class Connection(Plain):
 
     def work_off(self) -> None:
         """Handle what has been read, as long as the client takes what it is told."""
-        while self._inbox and not self.closed:
+        inbox, frames = self._inbox, self._inbox.frames
+        while frames and not self.closed:
             if self._stream.out_bytes > HIGH_WATER_BYTES:
                 self._hold()
                 return
-            if not self._inbox.take():
+            if not inbox.take():
                 self._leave_when_done()
                 return
 

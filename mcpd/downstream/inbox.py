@@ -26,15 +26,19 @@ MAX_BATCH = 4096
 
 
 class Inbox:
-    """The lines of a connection that are not handled yet; false if there are none."""
+    """What a connection has sent.
+
+    Attributes:
+        frames: the lines that are not handled yet.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._decoder = FrameDecoder(MAX_LINE_BYTES)
-        self._frames: deque[bytes | Overlong] = deque()
+        self.frames: deque[bytes | Overlong] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self._frames)
+        return bool(self.frames)
 
     @property
     def buffered(self) -> int:
@@ -43,11 +47,11 @@ class Inbox:
 
     def feed(self, data: bytes) -> None:
         """Take in what was read."""
-        self._frames += self._decoder.feed(data)
+        self.frames += self._decoder.feed(data)
 
     def take(self) -> bool:
         """Handle one line; False if nothing behind it can be read."""
-        frame = self._frames.popleft()
+        frame = self.frames.popleft()
         if isinstance(frame, Overlong):
             problem = TooLarge(f"a line is longer than {MAX_LINE_BYTES} bytes")
             request_id = self._id_of(frame.head, whole=False)
@@ -99,7 +103,7 @@ class Inbox:
             connection.notification(message)
         elif request_id[:1] not in b'"-0123456789' or len(request_id) > MAX_ID_BYTES:
             connection.refuse(b"null", jsonrpc.INVALID_REQUEST, "an id must be a string or a number")
-        elif connection.is_in_use(request_id):
+        elif request_id in connection.calls or request_id in connection.tasks.lasting:
             connection.refuse(request_id, jsonrpc.INVALID_REQUEST, "this id is still in use")
         else:
             connection.request(request_id, message)

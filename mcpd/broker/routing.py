@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.errors import ServerProtocol
-from mcpd.protocol import capabilities, jsonrpc, shaping
+from mcpd.protocol import capabilities, jsonrpc
 from mcpd.protocol.capabilities import ELICIT, ROOTS, SAMPLE
 from mcpd.protocol.jsonrpc import ErrorView, Message
 from mcpd.upstream.incarnation import Incarnation
@@ -162,8 +162,11 @@ class Routing:
 
     def _settled(self, one: Incarnation, message: Message, result: Raw | None, error: ErrorView | None) -> None:
         if result is not None and one.session is not None:
-            answer = shaping.answer_to_legacy(message.method or "", result, revision=one.session.revision)
-            one.channel.respond(bytes(message.id), bytes(answer))
+            if message.method == SAMPLE:
+                from mcpd.protocol import shaping  # few servers ask for that
+
+                result = shaping.answer_to_legacy(SAMPLE, result, revision=one.session.revision)
+            one.channel.respond(bytes(message.id), bytes(result))
         elif error is not None:
             body: dict[str, object] = {"code": error.code, "message": error.message}
             if error.data:

@@ -10,7 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
 
@@ -28,16 +28,17 @@ from .calls import METHODS, Calls, FetchParams
 from .commands import CliParams, Commands
 from .connection import Connection
 from .events import EventParams, Watch
-from .face import Faces
 from .lists import ListParams, Lists
 from .params import decoder, read_params
 from .searching import Search, SearchParams
-from .sources import Sources
 from .steering import Steering
 from .tail import LogParams, Tail
 from .visitor import Hello
 from .why import Why, WhyParams
 from .wishes import LevelParams, SubscribeParams, Wishes
+
+if TYPE_CHECKING:
+    from .face import Faces
 
 FEATURES = (
     "cli", "logs", "fetch", "progress", "cancel", "resources", "prompts", "questions",
@@ -96,7 +97,8 @@ class Control:
         self._lists, self._calls = Lists(broker), Calls(broker, store)
         self._tail, self._steering = Tail(broker, log), Steering(broker)
         self._commands = Commands(broker, self._lists)
-        self._faces = Faces(broker, mover, timers, Sources(broker, self._lists, self._tail, self._steering).of)
+        self._mover, self._timers = mover, timers
+        self._faces: Faces | None = None
         wishes = Wishes(broker)
         kinds = {kind: decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
         self._methods: dict[str, tuple[Callable[[bytes | Raw], Any], Callable[..., None]]] = {
@@ -134,7 +136,7 @@ class Control:
             return
         known = self._methods.get(message.method)
         if known is None and not message.method.startswith("mcpd/"):
-            self._faces.request(connection, request_id, message)
+            self._speak(connection, request_id, message)
             return
         if known is None:
             text, data = f"unknown method {message.method[:100]}", {"class": "unknown_method"}
@@ -143,6 +145,16 @@ class Control:
             return
         decode, handle = known
         handle(connection, request_id, read_params(message.method, decode, message.params))
+
+    def _speak(self, connection: Connection, request_id: bytes, message: jsonrpc.Request) -> None:
+        """Handle a request of MCP itself; what that needs is loaded when the first one comes."""
+        if self._faces is None:
+            from .face import Faces
+            from .sources import Sources
+
+            shown = Sources(self._broker, self._lists, self._tail, self._steering)
+            self._faces = Faces(self._broker, self._mover, self._timers, shown.of)
+        self._faces.request(connection, request_id, message)
 
     def pause(self, connection: Connection) -> None:
         """Let no more calls of a connection go: it does not read."""

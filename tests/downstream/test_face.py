@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -270,3 +272,9 @@ async def test_a_search_over_one_server_is_a_search(nursery: trio.Nursery, autoj
         await host.initialize()
         tools = (await host.result(host.send("tools/list")))["tools"]
         assert [tool["name"] for tool in tools] == ["search_tools", "describe_tool", "call_tool"]
+
+
+def test_a_daemon_has_nothing_of_it_before_somebody_speaks_mcp() -> None:
+    program = "import sys, mcpd.daemon; print([name for name in sys.modules if name.endswith(('.face', '.shaping'))])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -270,7 +270,11 @@ class Call(Exchange):
             if asking.is_question(head) and not self.client.is_modern:
                 self._ask(result)
                 return
-            parts = self._parts(result, head)
+            if self.client.whole:
+                rawjson.require_utf8(result)
+                parts: Parts = (memoryview(result),)
+            else:
+                parts = viewing.parts(self, result, head, self._place)
         except McpdError as problem:
             problem.server = self._place.slot.server.name
             problem.may_have_run = True
@@ -278,12 +282,6 @@ class Call(Exchange):
             return
         self._finish("done")
         self.client.answered(self, parts)
-
-    def _parts(self, result: Raw, head: splicing.Head) -> Parts:
-        if self.client.whole:
-            rawjson.require_utf8(result)
-            return (memoryview(result),)
-        return viewing.parts(self, result, head, self._place)
 
     def on_error(self, error: Raw) -> None:
         """Pass the upstream's own error on, unless we know better."""

@@ -54,6 +54,7 @@ class Connection(Plain):
         log_level: from which level on it wants to hear what all servers log that it uses.
         withdraw: tells it that an answer to a question is not wanted any more.
         calls: what it has asked for and not been told yet, by the id as it wrote it.
+        lasting: what it has asked for that is answered only when it ends.
         tasks: those of its requests that had to wait for something, and those that last.
         face: how it is spoken to in MCP, once it has spoken so itself.
     """
@@ -71,6 +72,7 @@ class Connection(Plain):
         self.closed = False
         self._control, self._mover = control, mover
         self.tasks = Tasks(self, mover, nursery, control)
+        self.lasting = self.tasks.lasting
         self._inbox = Inbox(self)
         self._room: trio.Event | None = None
         self._last = False  # nothing more is read; what is owed is written, then it is closed
@@ -96,12 +98,12 @@ class Connection(Plain):
 
     def is_in_use(self, request_id: bytes) -> bool:
         """Whether a request of that id is waited for."""
-        return request_id in self.calls or request_id in self.tasks.lasting
+        return request_id in self.calls or request_id in self.lasting
 
     def request(self, request_id: bytes, message: Request) -> None:
         """Take a request."""
         try:
-            if len(self.calls) + len(self.tasks.lasting) >= MAX_REQUESTS:
+            if len(self.calls) + len(self.lasting) >= MAX_REQUESTS:
                 raise Overloaded(f"this client waits for {MAX_REQUESTS} answers already", may_have_run=False)
             self._control.request(self, request_id, message)
         except McpdError as problem:
@@ -148,7 +150,8 @@ class Connection(Plain):
         """Pass a call's result on."""
         self.calls.pop(request_id := call.request_id, None)
         if len(parts) == 1 and len(parts[0]) <= COPY_BYTES:
-            self.send(jsonrpc.answer(request_id, parts[0]))  # type: ignore[arg-type]  # what formats is good enough
+            # As `jsonrpc.answer` and `send` have it, in one step: this is where most answers pass.
+            self._stream.write(b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (request_id, parts[0]))  # type: ignore[str-format]
         else:
             self._stream.write_all((b'{"jsonrpc":"2.0","id":%b,"result":' % request_id, *parts, b"}\n"))
         if self._stream.out_bytes > HIGH_WATER_BYTES:

@@ -57,23 +57,20 @@ class Inbox:
             request_id = self._id_of(frame.head, whole=False)
             self._connection.send(jsonrpc.refusal(request_id, msgspec.json.encode(problem.to_error())))
             return False
-        self._on_line(frame)
-        return True
-
-    def _on_line(self, line: bytes) -> None:
         try:
-            if not line.isascii():
-                line.decode()  # what is no UTF-8 must not reach a server that others use
-            if line[:1] == b"[":
-                self._on_batch(line)
+            if not frame.isascii():
+                frame.decode()  # what is no UTF-8 must not reach a server that others use
+            if frame[:1] == b"[":
+                self._on_batch(frame)
             else:
-                self._on_message(line)
+                self._on_message(frame)
         except UnicodeDecodeError as problem:
             why = f"not UTF-8: {problem.reason} at {problem.start}"
-            self._connection.refuse(self._id_of(line), jsonrpc.PARSE_ERROR, why)
+            self._connection.refuse(self._id_of(frame), jsonrpc.PARSE_ERROR, why)
         except NotJsonRpc as problem:
             why = f"not a JSON-RPC message: {problem}"
-            self._connection.refuse(self._id_of(line), jsonrpc.PARSE_ERROR, why)
+            self._connection.refuse(self._id_of(frame), jsonrpc.PARSE_ERROR, why)
+        return True
 
     def _on_batch(self, line: bytes) -> None:
         """Take the messages of an array one by one, where the client's revision has batches."""
@@ -103,7 +100,7 @@ class Inbox:
             connection.notification(message)
         elif request_id[:1] not in b'"-0123456789' or len(request_id) > MAX_ID_BYTES:
             connection.refuse(b"null", jsonrpc.INVALID_REQUEST, "an id must be a string or a number")
-        elif request_id in connection.calls or request_id in connection.tasks.lasting:
+        elif request_id in connection.calls or request_id in connection.lasting:
             connection.refuse(request_id, jsonrpc.INVALID_REQUEST, "this id is still in use")
         else:
             connection.request(request_id, message)

@@ -143,6 +143,18 @@ class Denied(McpdError):
     code, kind = 20, "denied"
 
 
+class PendingTrust(McpdError):
+    """A project brings this server along, and nobody has said yet that it may run."""
+
+    code, kind = 21, "pending_trust"
+
+
+class ApprovalRequired(McpdError):
+    """The call needs a nod that it did not get."""
+
+    code, kind = 22, "approval_required"
+
+
 class Misconfigured(McpdError):
     """The upstream's entry in the configuration cannot be used."""
 

@@ -20,3 +20,15 @@ def state_folder() -> str:
 def credentials_folder() -> str:
     """Return the folder of the credentials that sign-ins have brought."""
     return os.path.join(state_folder(), "credentials")
+
+
+def data_folder() -> str:
+    """Return the folder for what is nobody else's to lose: secrets that were given to us."""
+    from platformdirs import user_data_path
+
+    try:
+        return str(user_data_path("mcpd", appauthor=False))
+    except RuntimeError:
+        from mcpd.config.load import home_of
+
+        return f"{home_of(os.environ)}/.local/share/mcpd"

@@ -25,6 +25,7 @@ from typing import Any
 import trio
 
 from mcpd.broker.broker import Broker
+from mcpd.broker.pins import Pins
 from mcpd.broker.results import ResultStore
 from mcpd.broker.shelf import Shelf
 from mcpd.config.expand import launch
@@ -109,7 +110,8 @@ class Daemon:
             secrets=self._remotes.secrets,
         )
         self._shelf = Shelf(os.path.join(state_folder(), "catalogs"), self._timers, upstreams.start_soon)
-        self._broker = Broker(self._config, around, self._store, self._shelf)
+        pins = Pins(os.path.join(state_folder(), "pins.json"))
+        self._broker = Broker(self._config, around, self._store, self._shelf, pins)
         self._control = Control(
             broker=self._broker,
             mover=self._mover,

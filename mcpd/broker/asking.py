@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Raw, Struct
 
-from mcpd.errors import ServerProtocol
+from mcpd.errors import InputRequired, ServerProtocol
 from mcpd.protocol import jsonrpc, rawjson, splicing
 from mcpd.protocol.capabilities import ELICIT, Capabilities
 from mcpd.protocol.jsonrpc import ABSENT, ErrorView
@@ -188,6 +188,18 @@ def read_wanted(result: Raw) -> Wanted:
     if len(wanted.requests) > MAX_INPUTS:
         raise ServerProtocol(f"the answer asks {len(wanted.requests)} questions at once; {MAX_INPUTS} are the most")
     return wanted
+
+
+def require_able(server: str, wanted: Wanted, able: Capabilities, local: Callable[[Input], bytes | None]) -> None:
+    """Make sure that a client can be asked all that is wanted, but for what is answered without it.
+
+    Raises:
+        InputRequired: It cannot.
+    """
+    for one in wanted.requests.values():
+        if not able.can(one.method, one.params) and local(one) is None:
+            hint = "call it from a terminal, with --elicit, or from a host that can ask its user"
+            raise InputRequired(f"server '{server}' asks for input that this client cannot give", hint=hint)
 
 
 class Round:

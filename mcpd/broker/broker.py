@@ -15,12 +15,14 @@ from mcpd.config.model import Config, Server
 from mcpd.errors import Denied, McpdError, Misconfigured, ShuttingDown, Stopping, UnknownServer
 from mcpd.upstream.around import Surroundings
 
+from .approvals import Approvals
 from .audience import Audience
 from .call import Call
 from .errands import Errands
 from .explaining import nearest
 from .keeping import Shelf
 from .parties import Client, Guest
+from .pins import Pins
 from .place import Place
 from .requests import Request, ToolRequest
 from .results import ResultStore
@@ -40,9 +42,12 @@ class Broker:
         events: what has happened lately.
         audience: who hears when lists have changed.
         errands: what is still being done for clients that have been answered.
+        approvals: calls that wait for a nod.
     """
 
-    def __init__(self, config: Config, around: Surroundings, store: ResultStore, shelf: Shelf | None = None) -> None:
+    def __init__(
+        self, config: Config, around: Surroundings, store: ResultStore, shelf: Shelf | None = None, pins: Pins | None = None
+    ) -> None:
         self._around, self._store, self._shelf = around, store, shelf
         self.followers, self.events = around.followers, around.events
         self.config, self.audience, self.errands = config, Audience(), Errands(around)
@@ -50,6 +55,10 @@ class Broker:
         self._leaving: set[Place] = set()
         self._paused: set[Hashable] = set()
         self._closing = False
+        self.approvals = Approvals(
+            around, pins or Pins(), self.errands, look=self.at, go=self._go_on,
+            places=lambda: self.places, seconds=lambda: self.config.daemon.approval_seconds,
+        )  # fmt: skip
         for server in config.servers.values():
             self._add(server)
 
@@ -58,6 +67,7 @@ class Broker:
             self.upstreams[server.name] = Upstream(
                 server, self._around, self._store, self._paused, self._bury_soon, self._shelf, self.audience
             )
+            self.upstreams[server.name].hold_back = self.approvals.hold_back
 
     @property
     def places(self) -> Iterator[Place]:
@@ -158,10 +168,15 @@ class Broker:
             if not catalog.allows(what):
                 raise place.denied(what)
             listing = catalog.tools
+        mode = None
+        if upstream.guarded or client.seeker.policy is not None:
+            mode = self.approvals.mode(place.server, client, request)
         if client.key not in place.clients:
             place.use(client)
         call = Call(place, client, request_id, request, self._around.mover.time())
-        if listing is None or what in listing.names or listing.incomplete or listing.set_aside:
+        if mode is not None:
+            self.approvals.take(place, call, mode)
+        elif listing is None or what in listing.names or listing.incomplete or listing.set_aside:
             self._begin(place, call)
         else:
             self._around.mover.leave = True
@@ -171,6 +186,24 @@ class Broker:
     def set_level(self, client: Client) -> list[Place]:
         """Let a client hear what the servers log that it uses, from its own level on; return where it does."""
         return [place for upstream in self.upstreams.values() for place in upstream.set_level(client)]
+
+    def _go_on(self, call: Call) -> None:
+        """Send a call that was held to the copy that is its client's by now; its own time begins."""
+        try:
+            place = self.resolve(call.request.server, call.client.seeker)
+        except McpdError as problem:
+            call.on_failure(problem)
+            return
+        if call.client.key not in place.clients:
+            place.use(call.client)
+        call.let_go()
+        if not call.move(place):
+            call.on_failure(place.overloaded())
+
+    def refuse_held(self, name: str) -> None:
+        """Refuse the calls that wait for a nod, because their server is being stopped."""
+        problem = Stopping(f"server '{name}' is being stopped")
+        self._around.mover.batch(lambda: self.approvals.end(problem, name))
 
     def _begin(self, place: Place, call: Call) -> None:
         if not call.begin():
@@ -266,8 +299,9 @@ class Broker:
             return
         if (upstream := self.upstreams.get(name)) is not None:
             upstream.succeed(before)
+        why = f"the entry of server '{name}' has changed"
+        self.approvals.end(Stopping(why), name)
         for place in list(before.places.values()):
-            why = f"the entry of server '{name}' has changed"
             before.retire(place, Stopping(why, server=name, may_have_run=False))
 
     def _bury_soon(self, place: Place) -> None:
@@ -283,6 +317,7 @@ class Broker:
     def close(self) -> None:
         """Begin the last stop: everything drains and ends, nothing is accepted any more. Idempotent."""
         self._closing = True
+        self.approvals.end(ShuttingDown("the daemon is stopping"))
         for place in (*self.places, *self._leaving):
             name = place.server.name
             problem = ShuttingDown("the daemon is stopping", server=name, may_have_run=False)

@@ -10,6 +10,7 @@ Spec: 2025-11-25 and 2026-07-28 server/tools; basic/utilities/progress and /canc
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 import msgspec
 import trio
@@ -25,7 +26,7 @@ from mcpd.upstream.lifecycle import State
 from . import asking, viewing
 from .asking import Round
 from .lateness import timed_out
-from .parties import Client, Parts, Place
+from .parties import Client, Held, Parts, Place
 from .requests import Request
 
 # Where a call is: not admitted yet, waiting for a place, or with its upstream's slot.
@@ -48,6 +49,7 @@ class Call(Exchange):
         incarnation: who it was sent to; 0 before that.
         over: it has had its one outcome.
         passed_on: the error it ended with is the upstream's own.
+        nod: what it waits for before anything of it is sent.
     """
 
     __slots__ = (
@@ -62,6 +64,7 @@ class Call(Exchange):
     _inputs = b""
     _repeated = passed_on = False
     unasked = ""
+    nod: Held | None = None
 
     def __init__(self, place: Place, client: Client, request_id: bytes, request: Request, now: float) -> None:
         self.id = self.frame = b""
@@ -102,6 +105,17 @@ class Call(Exchange):
         else:
             self._phase = QUEUED
         return True
+
+    def hold(self) -> None:
+        """Let no time run until it is let go."""
+        self._deadline = self._latest = inf
+
+    def let_go(self) -> None:
+        """Let its time begin to run."""
+        now, limits = trio.current_time(), self._place.slot.server.timeout
+        self._latest = now + limits.max_seconds
+        self._deadline = now + self._seconds + (limits.start_seconds if self._extended else 0.0)
+        self._place.timers.at(self._deadline, self.due)
 
     def move(self, place: Place) -> bool:
         """Begin anew at another place, from the queue or the waiting room of the one before; as `begin`."""
@@ -162,8 +176,7 @@ class Call(Exchange):
         """Refuse it because its client has turned to another project: what was not sent is not sent any more."""
         if not self.over:
             began = self._abandon("the client has turned to another project")
-            name = self._place.slot.server.name
-            self.on_failure(StaleSession.of_turn(name, may_have_run=began or self._repeated))
+            self.on_failure(StaleSession.of_turn(self.request.server, may_have_run=began or self._repeated))
 
     # -- questions of the server -----------------------------------------------------------------
 
@@ -186,17 +199,11 @@ class Call(Exchange):
         self._rounds += 1
         if self._rounds > MAX_ROUNDS:
             raise ServerProtocol(f"the server has asked for input {MAX_ROUNDS} times and asks again")
-        place, capabilities = self._place, self.client.capabilities
-        for one in wanted.requests.values():
-            if not capabilities.can(one.method, one.params) and place.local_answer(one) is None:
-                hint = "call it from a terminal, with --elicit, or from a host that can ask its user"
-                name = place.slot.server.name
-                raise InputRequired(f"server '{name}' asks for input that this client cannot give", hint=hint)
-        state = wanted.state.copy()
+        place, name, state = self._place, self.request.server, wanted.state.copy()
+        asking.require_able(name, wanted, self.client.capabilities, place.local_answer)
         if not wanted.requests:
             place.timers.after(AGAIN_SECONDS * self._rounds, lambda: self._resend(b"", state))
             return
-        name = place.slot.server.name
         self.asked()
         place.asking.add(self)
         self._round = Round(name, self.client, wanted, place.local_answer, lambda answers, why: self._told(answers, why, state))
@@ -208,8 +215,7 @@ class Call(Exchange):
         if self.over:
             return
         if answers is None:
-            name = self._place.slot.server.name
-            self.on_failure(InputRequired(f"'{self.what}' needs input: {why}", server=name, may_have_run=True))
+            self.on_failure(InputRequired(f"'{self.what}' needs input: {why}", server=self.request.server, may_have_run=True))
             return
         self.told()
         self._resend(b',"inputResponses":%b' % answers, state)
@@ -235,8 +241,8 @@ class Call(Exchange):
         if self._answer is not None:
             self.refused(self._answer, None)  # it has answered; there was no time to explain it
             return
-        began = self._abandon("timed out", timed_out=True)
-        seconds = self._place.slot.server.timeout.max_seconds if self.client.patient else self._seconds
+        began, limits = self._abandon("timed out", timed_out=True), self._place.slot.server.timeout
+        seconds = limits.max_seconds if self.client.patient else self._seconds
         self.on_failure(timed_out(self, self._place, seconds, began, self._phase is QUEUED))
 
     def _waits_on(self) -> bool:
@@ -254,14 +260,8 @@ class Call(Exchange):
         """Pass progress on with the client's token; it proves that the call is worth waiting for."""
         if self.request.timeout is None:
             self._deadline = min(max(self._deadline, trio.current_time() + self._seconds), self._latest)
-        if self._token is None:
-            return
-        try:
-            members = msgspec.json.decode(params, type=dict[str, Raw])
-        except (msgspec.MsgspecError, RecursionError):
-            return
-        members["progressToken"] = Raw(self._token)
-        self.client.progressed(self, msgspec.json.encode(members))
+        if self._token is not None and (told := viewing.progress(params, self._token)) is not None:
+            self.client.progressed(self, told)
 
     def on_result(self, result: Raw) -> None:
         """Cut the result to the client's view and answer."""
@@ -327,6 +327,8 @@ class Call(Exchange):
             self._round = self._answer = None
             self._inputs = b""
             self._place.asking.discard(self)
+            if self.nod is not None:
+                self.nod.over()
         self._place.timers.died()
         slot = self._place.slot
         slot.outcomes[outcome] += 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import trio
 
@@ -24,7 +25,7 @@ from mcpd.upstream.supervisor import Slot
 from .book import Book
 from .finder import Finder, Found
 from .keeping import Keeping, Shelf
-from .listing import KINDS, Listing, is_harmless, same
+from .listing import KINDS, Listing, is_harmless, same, sift
 from .policy import Policy, matches
 from .walking import fetch
 
@@ -43,6 +44,7 @@ class Catalog:
         on_change: called once whenever a list that somebody has been told about is another one now; by a
             task, outside of any batch.
         on_wanted: called with a kind of list when somebody asks for it for the first time.
+        hold_back: takes tools off a list that have become others than they were.
         hears_changes: whether what a modern server notifies about a kind of list reaches us. A legacy
             server that declares `listChanged` is always heard.
         counts: what happened: notified, refetched, failed, searched.
@@ -69,6 +71,7 @@ class Catalog:
     ) -> None:
         self.on_change: Callable[[str, Listing], None] = lambda kind, listing: None
         self.on_wanted: Callable[[str], None] = lambda kind: None
+        self.hold_back: Callable[[Listing], None] = lambda found: None
         self.hears_changes: Callable[[str], bool] = lambda kind: False
         self.counts: Counter[str] = Counter()
         self._slot, self._start, self._timers = slot, start, timers
@@ -206,14 +209,16 @@ class Catalog:
         session, known = await self._slot.ready(), self._tools
         if known is not None and tool in known.names and self._recent("tools", known):
             return Found(known.names[tool])
+        if known is not None and tool in known.held and self._recent("tools", known):
+            return Found(known.held[tool])
         self.counts["searched"] += session.searches_tools
         if (found := await self._finder.find(tool, session)) is not None:
             return found
         before = self.known("tools")
         listing, stale = await self.listing("tools")
-        if tool not in listing.names and listing is before:
+        if tool not in listing.names and tool not in listing.held and listing is before:
             listing, stale = await self.listing("tools", fresh=True)
-        return Found(listing.names.get(tool), not (stale or listing.incomplete or listing.set_aside))
+        return Found(listing.names.get(tool) or listing.held.get(tool), not (stale or listing.incomplete or listing.set_aside))
 
     def _good(self, kind: str, found: Listing) -> bool:
         """Whether a list can be answered without a question."""
@@ -305,8 +310,7 @@ class Catalog:
         name, before = self._slot.server.name, book.listing
         if found.incomplete and before is not None and not before.incomplete:
             raise ServerProtocol(f"server '{name}' did not list all its {kind}: {found.incomplete}", server=name)
-        found.items = self._policy.seen(kind, found.whole)
-        found.names = dict(found.items)
+        sift(kind, found, self._policy.seen(kind, found.whole), self.hold_back)
         found.fetched_at = trio.current_time()
         different = before is None or not same(before.items, found.items)
         if before is None or different:
@@ -322,11 +326,24 @@ class Catalog:
         if different and book.told:
             self.on_change(kind, found)
 
+    def review(self) -> None:
+        """Look again at which tools are held back; whoever has been told the list hears if that is another one now."""
+        if (before := (book := self._books["tools"]).listing) is None:
+            return
+        found = replace(before, revision=book.revision + 1, tagged=None, index=None)
+        sift("tools", found, self._policy.seen("tools", before.whole), self.hold_back)
+        if not same(found.items, before.items):
+            book.revision, book.listing = found.revision, found
+            self._tools = found if self._tools is before else self._tools
+            if book.told:
+                self.on_change("tools", found)
+
     async def _recall(self, kind: str) -> Listing | None:
         """Return what is at hand; the first time, look whether an earlier daemon has left something."""
         book = self._books[kind]
         kept = await self._keeping.recall(kind)
         if kept is not None:
+            sift(kind, kept, kept.items, self.hold_back)
             kept.revision = book.revision = max(book.revision, kept.revision)
             if book.listing is None:
                 book.listing = kept

@@ -74,6 +74,9 @@ class Explaining:
     def unknown_tool(self, tool: str, client: Asked | None = None) -> UnknownTool:
         """Return the error for a tool that is not listed, with the names that are near."""
         listing, name = self.catalog.known("tools"), self.name
+        if listing is not None and tool in listing.held:
+            why = f"tool '{tool[:200]}' of server '{name}' is held back: its definition has changed since it was let through"
+            return UnknownTool(why, server=name, hint="see what has changed: mcpd approvals", may_have_run=False)
         near = nearest(tool, [] if listing is None else listing.names)
         if why := self._may_ask_less(client):
             return UnknownTool(f"server '{name}' has no tool '{tool[:200]}'", server=name, hint=why, may_have_run=False, near=near)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +39,7 @@ class Listing:
     Attributes:
         items: (name, descriptor) in the server's order, as far as the entry lets them be seen.
         whole: the same, without the entry's filter.
+        held: those that are not in `items` because what they are has changed since they were pinned.
         names: name -> descriptor, of `items`.
         revision: counts up whenever `items` are different, over all runs of the daemon.
         incarnation: who was asked; 0 for a list from disk.
@@ -62,12 +64,21 @@ class Listing:
     tagged: list[Item] | None = None
     index: Index | None = None
     whole: list[tuple[str, Raw]] = field(default_factory=list)
+    held: dict[str, Raw] = field(default_factory=dict)
     fresh_until: float = 0.0
     cache_scope: Scope = "private"
 
     def ttl_ms_left(self, now: float) -> int:
         """Return the rest of the server's promise, for whoever passes it on; a stale list has none."""
         return max(0, int((self.fresh_until - now) * 1000))
+
+
+def sift(kind: str, found: Listing, items: list[tuple[str, Raw]], hold_back: Callable[[Listing], None]) -> None:
+    """Give a list the items that may be seen, but for tools that are held back."""
+    found.items, found.held = items, {}
+    if kind == "tools":
+        hold_back(found)
+    found.names = dict(found.items)
 
 
 def same(one: list[tuple[str, Raw]], other: list[tuple[str, Raw]]) -> bool:

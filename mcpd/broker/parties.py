@@ -75,6 +75,13 @@ class Client(Guest, Protocol):
         """Take the `params` of a progress notification, with the client's own token."""
 
 
+class Held(Protocol):
+    """What a call waits for before anything of it is sent."""
+
+    def over(self) -> None:
+        """Take note that the call is over."""
+
+
 class Plain:
     """A client of the socket's own methods: it is there for itself, and gets views of results."""
 

@@ -7,7 +7,7 @@ specification; a legacy one has a working folder, roots and a state that belong 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mcpd.config.model import Server
 from mcpd.protocol import mcp
@@ -27,6 +27,13 @@ USER = Scope("user")
 UNDECIDED = Scope("auto")
 
 
+class ClientPolicy(Protocol):
+    """What one client may see and call."""
+
+    def approve(self, server: Server) -> str:
+        """Return whether its calls of a server need a nod: the stricter of what its profile and the entry say."""
+
+
 class Seeker:
     """Who asks.
 
@@ -35,13 +42,15 @@ class Seeker:
         project: the folder of its project; None outside of any.
         alone: it wants copies of its own.
         in_project: the scope of all that its project shares.
+        policy: what it may see and call; None for everything.
     """
 
-    __slots__ = ("alone", "in_project", "key", "project")
+    __slots__ = ("alone", "in_project", "key", "policy", "project")
 
     def __init__(self, key: Hashable, project: str | None = None, alone: bool = False) -> None:
         self.key, self.project, self.alone = key, project, alone
         self.in_project = Scope("project", project)
+        self.policy: ClientPolicy | None = None
 
     def is_at(self, other: Seeker) -> bool:
         """Whether it gets the same copies as another one of the same client."""

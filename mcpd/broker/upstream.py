@@ -18,6 +18,7 @@ from .audience import Audience
 from .call import Call
 from .home import Home
 from .keeping import Shelf
+from .listing import Listing
 from .parties import Client, Guest
 from .place import Place
 from .results import ResultStore
@@ -36,6 +37,8 @@ class Upstream(Home):
         server: its entry.
         places: its copies, by who shares them.
         leaving: copies that are not used any more, until nothing of them is left.
+        guarded: calls of it may need a nod, and a tool that has become another one is held back.
+        hold_back: does so for a list of one of its copies.
     """
 
     def __init__(
@@ -51,6 +54,8 @@ class Upstream(Home):
         self.server, self._around, self._store, self._paused, self._leave = server, around, store, paused, leave
         self._shelf, self._audience = shelf, audience
         self.places: dict[Scope, Place] = {}
+        self.guarded = server.approve != "auto" or server.project is not None
+        self.hold_back: Callable[[Place, Listing], None] = lambda place, found: None
         self._kind = kind_of(server, known_era(around.eras, server))
         self._turns = 0
         self._levels: dict[Hashable, tuple[Client, str | None]] = {}
@@ -80,6 +85,8 @@ class Upstream(Home):
             project = None
         place = Place(self.server, scope, project, self._around, self._store, self._paused, self._shelf)
         place.home = self
+        if self.guarded:
+            place.catalog.hold_back = lambda found: self.hold_back(place, found)
         place.catalog.go_on_from(self._audience.told(self.server.name))
         self.places[scope] = place
         self._prune()

@@ -48,3 +48,13 @@ def _cut(call: Call, whole: bounding.Whole, place: Place) -> bytes:
         turned = whole.bytes if following is None else following
         described["handle"] = place.store.put(whole, None, now, token, turned)
     return bounding.view(whole, page, described)
+
+
+def progress(params: Raw, token: bytes) -> bytes | None:
+    """Return the `params` of a progress notification with the client's own token; None if they are no object."""
+    try:
+        members = msgspec.json.decode(params, type=dict[str, Raw])
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    members["progressToken"] = Raw(token)
+    return msgspec.json.encode(members)

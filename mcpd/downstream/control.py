@@ -29,6 +29,7 @@ from .commands import CliParams, Commands
 from .connection import Connection
 from .events import EventParams, Watch
 from .lists import ListParams, Lists
+from .nods import ApprovalsParams, ApproveParams, DenyParams, Nods
 from .params import decoder, read_params
 from .searching import Search, SearchParams
 from .steering import Steering
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 FEATURES = (
     "cli", "logs", "fetch", "progress", "cancel", "resources", "prompts", "questions",
-    "search", "events", "why", "subscriptions", "log_level", "mcp",
+    "search", "events", "why", "subscriptions", "log_level", "mcp", "approvals",
 )  # fmt: skip
 
 class ServerParams(Struct):
@@ -99,7 +100,7 @@ class Control:
         self._commands = Commands(broker, self._lists)
         self._mover, self._timers = mover, timers
         self._faces: Faces | None = None
-        wishes = Wishes(broker)
+        wishes, nods = Wishes(broker), Nods(broker, self.connections)
         kinds = {kind: decoder(ListParams) for kind in ("tools", "prompts", "resources", "templates")}
         self._methods: dict[str, tuple[Callable[[bytes | Raw], Any], Callable[..., None]]] = {
             "mcpd/hello": (decoder(Hello), self._hello),
@@ -118,6 +119,9 @@ class Control:
             "mcpd/subscribe": (decoder(SubscribeParams), wishes.subscribe),
             "mcpd/unsubscribe": (decoder(SubscribeParams), wishes.unsubscribe),
             "mcpd/log_level": (decoder(LevelParams), wishes.log_level),
+            "mcpd/approvals": (decoder(ApprovalsParams), nods.show),
+            "mcpd/approve": (decoder(ApproveParams), nods.approve),
+            "mcpd/deny": (decoder(DenyParams), nods.deny),
             "mcpd/why": (decoder(WhyParams), Why(broker).handle),
             "mcpd/search": (decoder(SearchParams), Search(broker).handle),
             **{f"mcpd/{kind}": (decode, self._lister(kind)) for kind, decode in kinds.items()},

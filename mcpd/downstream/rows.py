@@ -77,7 +77,8 @@ def of(place: Place) -> dict[str, Any]:
         row["era"], row["revision"] = session.era, session.revision
     if (listing := place.catalog.known("tools")) is not None:
         row["tools"] = len(listing.items)
-        notes = [*listing.set_aside, *([listing.incomplete] if listing.incomplete else [])]
+        held = [f"tool '{name[:100]}' is held back: its definition has changed; mcpd approvals" for name in listing.held]
+        notes = [*held, *listing.set_aside, *([listing.incomplete] if listing.incomplete else [])]
         if (problem := place.catalog.problem("tools")) is not None:
             notes.insert(0, problem.message)
         if notes:

@@ -49,7 +49,7 @@ class Steering:
         """Stop all copies; return one to show, and how many they were."""
         upstream = self._broker.upstream(name)
         copies = sum(not place.is_stopped for place in upstream.places.values())
-        await _stop_all(upstream)
+        await self._stop_all(upstream)
         return upstream.main(), copies
 
     async def restart(self, name: str, guest: Guest) -> Place:
@@ -61,15 +61,15 @@ class Steering:
         upstream = self._broker.upstream(name)
         self._broker.resolve(name, guest.seeker).meet(guest)
         running = [place for place in upstream.places.values() if not place.is_stopped]
-        await _stop_all(upstream)
+        await self._stop_all(upstream)
         async with trio.open_nursery() as nursery:
             for place in running:
                 if upstream.settled(place):
                     nursery.start_soon(place.slot.start)
         return await self.start(name, guest)
 
-
-async def _stop_all(upstream: Upstream) -> None:
-    async with trio.open_nursery() as nursery:
-        for place in list(upstream.places.values()):
-            nursery.start_soon(place.slot.stop)
+    async def _stop_all(self, upstream: Upstream) -> None:
+        self._broker.refuse_held(upstream.server.name)
+        async with trio.open_nursery() as nursery:
+            for place in list(upstream.places.values()):
+                nursery.start_soon(place.slot.stop)

@@ -1,0 +1,179 @@
+"""What tools said of themselves when they were first let through, and which of them go without a nod from then on.
+
+A server may show a harmless tool until it is trusted, and another one under the same name after that. So the
+definition of a tool is pinned when a call of it is first let through, and one that has become another is held
+back until somebody has seen what has changed.
+
+A pin belongs to the entry as it is written, so that another command behind the same name begins anew; values of
+its environment and its headers stay out of it. What cannot be written is lost with the daemon: the next one asks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from mcpd.config.model import Server
+
+# What of a descriptor makes a tool what it is; icons and metadata may change with every list.
+PARTS = ("name", "title", "description", "inputSchema", "annotations")
+# A longer definition is known by its digest alone, and no difference of it can be shown.
+DEFINITION_BYTES = 16 * 1024
+MAX_PINS = 2000
+MAX_FILE_BYTES = 64 * 1024 * 1024
+DIFF_BYTES = 32 * 1024
+
+
+class Key(NamedTuple):
+    """Which tool: of what server, by the digest of its entry, in whose folder it works if it does in one."""
+
+    server: str
+    entry: str
+    project: str
+    tool: str
+
+
+class Pin(Struct):
+    """One pinned definition; `remembered` are the projects whose clients need no nod for it, empty for outside of any."""
+
+    digest: str
+    definition: str | None = None
+    remembered: list[str] = []
+
+
+class _Kept(Struct):
+    """A pin as it is written."""
+
+    server: str
+    entry: str
+    project: str
+    tool: str
+    pin: Pin
+
+
+class _File(Struct):
+    version: int
+    pins: list[_Kept]
+
+
+class Pins:
+    """The pins of all tools, and their file.
+
+    Args:
+        path: of the file; None for nothing that outlives the daemon.
+    """
+
+    def __init__(self, path: str | None = None) -> None:
+        self._path = path
+        self._known: dict[Key, Pin] = {}
+        if path is not None:
+            for kept in _read(path):
+                self._known[Key(kept.server, kept.entry, kept.project, kept.tool)] = kept.pin
+
+    def get(self, key: Key) -> Pin | None:
+        """Return the pin of a tool."""
+        return self._known.get(key)
+
+    def put(self, key: Key, definition: str) -> None:
+        """Pin a definition; where it is another one than before, nothing is remembered any more. Idempotent."""
+        digest, before = digest_of(definition), self._known.pop(key, None)
+        if before is not None and before.digest == digest:
+            self._known[key] = before  # the latest one is forgotten last
+            return
+        self._known[key] = Pin(digest, definition if len(definition) <= DEFINITION_BYTES else None, [])
+        while len(self._known) > MAX_PINS:
+            del self._known[next(iter(self._known))]
+        self._write()
+
+    def remember(self, key: Key, project: str) -> None:
+        """Let what is pinned go without a nod for the clients of a project. Idempotent."""
+        pin = self._known.get(key)
+        if pin is not None and project not in pin.remembered:
+            pin.remembered.append(project)
+            self._write()
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        kept = [_Kept(*key, pin) for key, pin in self._known.items()]
+        temporary = f"{self._path}.{os.getpid()}"
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(_File(1, kept)))
+            os.replace(temporary, self._path)
+
+
+def _read(path: str) -> list[_Kept]:
+    """Return what an earlier daemon has left; nothing of a file that somebody else could have written."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as file:
+            about = os.fstat(file.fileno())
+            if about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return []
+            found = msgspec.json.decode(file.read(MAX_FILE_BYTES), type=_File)
+    except (OSError, msgspec.MsgspecError, RecursionError):
+        return []
+    return found.pins if found.version == 1 else []
+
+
+def key_of(server: Server, project: str | None, tool: str) -> Key:
+    """Name a tool of a server whose copy works in a project's folder, or in nobody's."""
+    facts = [server.command, server.args, server.url, server.cwd, server.project]
+    return Key(server.name, hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:32], project or "", tool)
+
+
+def definition_of(descriptor: Raw) -> str:
+    """Return what of a descriptor makes the tool what it is, as canonical JSON."""
+    try:
+        members: dict[str, Any] = msgspec.json.decode(descriptor, type=dict[str, Any])
+        return msgspec.json.encode({key: members[key] for key in PARTS if key in members}, order="sorted").decode()
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return bytes(descriptor).decode("utf-8", "replace")
+
+
+def digest_of(definition: str) -> str:
+    """Return what a definition is compared by."""
+    return hashlib.sha256(definition.encode("utf-8", "replace")).hexdigest()
+
+
+def difference(old: str | None, new: str) -> str:
+    """Return what has changed of a definition, as a unified diff."""
+    from difflib import unified_diff
+
+    if old is None:
+        return "the definition of before was too large to be kept\n"
+    lines = unified_diff(_lines(old), _lines(new), "pinned", "now", lineterm="")
+    text = "\n".join(lines) + "\n"
+    return text if len(text) <= DIFF_BYTES else text[:DIFF_BYTES] + "\n… cut\n"
+
+
+def _lines(definition: str) -> list[str]:
+    try:
+        return msgspec.json.format(definition, indent=2).splitlines()
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return definition.splitlines()
+
+
+class _Hints(Struct):
+    readOnlyHint: Any = None
+    destructiveHint: Any = None
+
+
+class _Annotated(Struct):
+    annotations: _Hints | None = None
+
+
+def only_reads(descriptor: Raw) -> bool:
+    """Whether a server says of a tool that it changes nothing; one that destroys wins, and silence says nothing."""
+    try:
+        hints = msgspec.json.decode(descriptor, type=_Annotated).annotations
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return hints is not None and hints.readOnlyHint is True and hints.destructiveHint in (None, False)

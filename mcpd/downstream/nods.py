@@ -152,7 +152,7 @@ class Nods:
             kin = belongs_with(pid, nod.household)
         else:  # a definition is nobody's: who asks for it may be any client
             others = [one.visitor.pid for one in self._connections.values() if one is not connection]
-            kin = any(belongs_with(pid, household(other)) for other in others)
+            kin = any(belongs_with(pid, known) for other in others if (known := household(other)))
         if kin:
             why = "who calls tools may not approve that by itself, nor may what belongs with it"
             raise Denied(why, hint="mcpd approve in a terminal of its own")

@@ -34,6 +34,8 @@ def _told(event: Mapping[str, Any]) -> str:
             return f"call of {tool} by client {more.get('client')}: {outcome} in {seconds:.3g} s"
         case {"event": "list_changed", "kind": kind, "items": items}:
             return f"its {kind} have changed: {items} now"
+        case {"event": "approval", "id": name, "action": action, "tool": tool}:
+            return f"nod {name} for {tool}: {action}"
         case {"event": "config", **more}:
             parts = [f"{key} {', '.join(map(str, names))}" for key in _OF_CONFIG if (names := more.get(key))]
             return f"configuration read: {'; '.join(parts) or 'nothing has changed'}"

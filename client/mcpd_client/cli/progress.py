@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import contextmanager
 
-from mcpd_client.cli.render import clean_line, shorten
+from mcpd_client.cli.render import clean_line, print_note, shorten
 from mcpd_client.fast import write_text
 
 TYPE_CHECKING = False
@@ -59,6 +59,33 @@ class ProgressLine:
         if self._is_shown:
             self._is_shown = False
             write_text(self._fd, "\r\x1b[K")
+
+
+class Notices:
+    """Hears what comes during a call: shows its progress, and says at once what it waits for.
+
+    Args:
+        progress: shows the one; None if nobody would see it.
+        is_quiet: say nothing of the other.
+    """
+
+    def __init__(self, progress: ProgressLine | None, *, is_quiet: bool) -> None:
+        self._progress, self._is_quiet = progress, is_quiet
+
+    def __call__(self, method: str, params: Any) -> None:
+        """Take one notification."""
+        if method == "mcpd/waiting" and isinstance(params, dict):
+            self._say(params)
+        elif self._progress is not None:
+            self._progress(method, params)
+
+    def _say(self, params: Mapping[str, Any]) -> None:
+        if self._is_quiet:
+            return
+        if self._progress is not None:
+            self._progress.clear()
+        tool, name = (clean_line(str(params.get(key))) for key in ("tool", "id"))
+        print_note(f"'{tool}' waits for a nod; in another terminal: mcpd approve {name} (what it is: mcpd approvals)")
 
 
 def progress_text(params: Mapping[str, Any], count: int) -> str:

@@ -11,7 +11,7 @@ import socket as sockets
 from contextlib import contextmanager
 
 from mcpd_client.cli.options import GLOBAL_FLAGS, GLOBAL_VALUES, Command, Namespace, pick
-from mcpd_client.cli.progress import ProgressLine
+from mcpd_client.cli.progress import Notices, ProgressLine
 from mcpd_client.cli.render import print_note, render_error, terminal_columns
 from mcpd_client.cli.session import open_client
 from mcpd_client.errors import RemoteProtocolError, RequestFailed, UsageError
@@ -57,7 +57,7 @@ def resume(argv: Sequence[str], sock: socket, received: bytes) -> int:
         _, on_request = who_answers(None, progress) if argv[0] == "call" else ({}, None)
         try:
             with watched(progress, as_json="--json" in argv):
-                result = client.wait_reply(1, progress, on_request).result
+                result = client.wait_reply(1, _notices(progress, argv), on_request).result
         except RequestFailed as error:
             if not is_turned_away(error):
                 raise
@@ -104,7 +104,7 @@ def ask_daemon(
     as_json = "--json" in argv
     for left in range(tries - 1, -1, -1):
         with watched(progress, as_json=as_json):
-            result = _request(options, params, progress, on_request)
+            result = _request(options, params, _notices(progress, argv), on_request)
         status, out, err = checked_answer(result)
         if not left or "error" not in result or not _signs_in(options, result, argv):
             break
@@ -167,16 +167,20 @@ def who_answers(elicit: str | None, progress: ProgressLine | None) -> tuple[Mapp
 
 
 def _request(
-    options: Namespace, params: Mapping[str, Any], progress: ProgressLine | None, on_request: OnRequest | None
+    options: Namespace, params: Mapping[str, Any], notices: Notices, on_request: OnRequest | None
 ) -> Any:
     with open_client(options) as client:
         try:
-            return client.request("mcpd/cli", params, on_notification=progress, on_request=on_request)
+            return client.request("mcpd/cli", params, on_notification=notices, on_request=on_request)
         except RequestFailed as error:
             if not is_turned_away(error):
                 raise
     with open_client(options) as client:
-        return client.request("mcpd/cli", params, on_notification=progress, on_request=on_request)
+        return client.request("mcpd/cli", params, on_notification=notices, on_request=on_request)
+
+
+def _notices(progress: ProgressLine | None, argv: Sequence[str]) -> Notices:
+    return Notices(progress, is_quiet="-q" in argv or "--json" in argv)
 
 
 def checked_answer(result: Any) -> tuple[int, str, str]:

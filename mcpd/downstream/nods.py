@@ -21,7 +21,7 @@ from mcpd.broker.nod import Nod, changes, redactor
 from mcpd.broker.pins import definition_of
 from mcpd.errors import Denied, McpdError
 from mcpd.logs import iso
-from mcpd.protocol.jsonrpc import ErrorView
+from mcpd.protocol.jsonrpc import ABSENT, ErrorView
 
 from .connection import Connection
 from .lineage import belongs_with, household, is_below, program_of
@@ -56,7 +56,7 @@ class _Answer(Struct):
 class _Declared(Struct):
     """What of a hello's capabilities is looked at here."""
 
-    approve: Raw | None = None
+    approve: Raw = ABSENT
 
 
 class Nods:
@@ -199,6 +199,6 @@ def _wants(connection: Connection) -> bool:
     if hello is None or not hello.capabilities:
         return False
     try:
-        return msgspec.json.decode(hello.capabilities, type=_Declared).approve is not None
+        return bytes(msgspec.json.decode(hello.capabilities, type=_Declared).approve) not in (b"", b"null", b"false")
     except (msgspec.MsgspecError, RecursionError):
         return False

@@ -1,0 +1,70 @@
+"""What `mcpd doctor` asks for: all checks, in the order in which they are to be mended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mcpd.config.expand import launch
+from mcpd.config.load import load
+from mcpd.config.model import Config, Server
+from mcpd.doctor import entries, machine, servers, sessions
+
+
+def names(option: str | None) -> list[str]:
+    """Return the enabled servers of the configuration, misconfigured ones included."""
+    config = load(option, os.environ)
+    return [name for name, one in config.servers.items() if one.enabled] + list(config.wrong)
+
+
+def examine(
+    option: str | None, socket: str, status: Mapping[str, Any] | None, why: str,
+    found: Mapping[str, Mapping[str, Any]], only: str | None = None, project: str | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return all checks as plain values; see `Check`.
+
+    Args:
+        option: `--config`.
+        socket: the path of the socket.
+        status: the result of mcpd/status; None if nobody answers, and `why` says why.
+        why: see there.
+        found: what came of starting servers; see `servers.examine`.
+        only: the one server to look at.
+        project: for `${project}`.
+    """
+    config = load(option, os.environ)
+    daemon = None if status is None else status["daemon"]
+    checks = list(machine.examine(socket, daemon, why))
+    wanted = [only] if only is not None else names(option)
+    tried = {name for name, one in found.items() if one}
+    checks += entries.examine(config, [name for name in wanted if name not in tried or name in config.wrong], _resolver(project))
+    checks += entries.known_programs(config, lambda program: shutil.which(program, path=os.environ.get("PATH")))
+    checks += servers.examine({name: one for name, one in found.items() if name not in config.wrong})
+    checks += sessions.examine([row for row in _sign_ins(config) if only is None or row.get("server") == only])
+    if only is not None:
+        checks = [check for check in checks if check.server in (only, None)]
+    return [msgspec.to_builtins(check) for check in checks]
+
+
+def _resolver(project: str | None) -> Any:
+    def resolve(server: Server) -> object:
+        return launch(server, os.environ, project)
+
+    return resolve
+
+
+def _sign_ins(config: Config) -> list[dict[str, Any]]:
+    from mcpd.config.state import credentials_folder
+    from mcpd.upstream.vault import Vault
+
+    urls = {name: one.url for name, one in config.servers.items() if one.enabled and one.url is not None and "${" not in one.url}
+    if not urls:
+        return []
+    from mcpd.signin.report import rows
+
+    credentials, _ = Vault(credentials_folder()).all()
+    return rows(urls, sorted(credentials, key=lambda one: -one.saved_at))

@@ -85,12 +85,15 @@ class Upstream(Home):
             project = None
         place = Place(self.server, scope, project, self._around, self._store, self._paused, self._shelf)
         place.home = self
-        if self.guarded:
-            place.catalog.hold_back = lambda found: self.hold_back(place, found)
+        place.catalog.hold_back = lambda found: self._hold_back(place, found)
         place.catalog.go_on_from(self._audience.told(self.server.name))
         self.places[scope] = place
         self._prune()
         return place
+
+    def _hold_back(self, place: Place, found: Listing) -> None:
+        if self.guarded:
+            self.hold_back(place, found)
 
     def main(self) -> Place:
         """Return the place to show and to start when nobody in particular asks."""

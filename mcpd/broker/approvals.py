@@ -23,7 +23,7 @@ from mcpd.upstream.around import Surroundings
 
 from .catalog import Listing
 from .errands import Errands
-from .nod import Nod
+from .nod import Nod, redactor
 from .parties import Client, Guest
 from .pins import Pins, definition_of, digest_of, key_of, only_reads
 from .requests import Request, ToolRequest
@@ -221,7 +221,7 @@ class Approvals:
 
     def _let_go(self, nod: Nod) -> None:
         if nod.definition is not None:
-            self._pins.put(nod.key, nod.definition)
+            self._pins.put(nod.key, nod.definition, nod.redact.text)
         self._forget(nod)
         self._review(nod.has_changed)
         self._go(nod.call)
@@ -295,7 +295,7 @@ class Approvals:
             return
         for one, place, tool, raw in self.held_back:
             if one == name:
-                self._pins.put(key_of(place.server, place.project, tool), definition_of(raw))
+                self._pins.put(key_of(place.server, place.project, tool), definition_of(raw), redactor(place).text)
                 self._around.events.tell("approval", place.name, id=name, action="approved", tool=tool[:200])
                 self._review(changed=True)
                 return

@@ -161,7 +161,8 @@ class Broker:
             raise self.why_not(request.server)
         if self._closing:
             raise ShuttingDown("the daemon is stopping", server=request.server, may_have_run=False)
-        place = upstream.place_for(client.seeker)
+        seeker = client.seeker
+        place = upstream.place_for(seeker)
         listing, what = None, request.what
         if isinstance(request, ToolRequest):
             catalog = place.catalog
@@ -169,7 +170,7 @@ class Broker:
                 raise place.denied(what)
             listing = catalog.tools
         mode = None
-        if upstream.guarded or client.seeker.policy is not None:
+        if upstream.guarded or seeker.policy is not None:
             mode = self.approvals.mode(place.server, client, request)
         if client.key not in place.clients:
             place.use(client)

@@ -39,6 +39,7 @@ class Nod:
         before: what was pinned then, as far as it was kept.
         questions: what other clients were asked.
         timer: its own limit.
+        redact: takes the secrets of the server out of what is shown.
         household: the processes that the caller belongs with.
 
     Args:
@@ -51,6 +52,7 @@ class Nod:
         self.project = call.client.seeker.project or ""
         self.key = key_of(place.server, place.project, self.tool)
         self.id, self.seconds, self._since = "", 0.0, 0.0
+        self.redact = Redactor()
         self.definition: str | None = None
         self.before: str | None = None
         self.has_changed = False
@@ -62,6 +64,7 @@ class Nod:
         """Take note of what the tool is, at the copy that the call goes to."""
         self.place, self.server = place, place.server
         self.key = key_of(place.server, place.project, self.tool)
+        self.redact = redactor(place)  # now, while it runs: it may be stopped again before somebody looks
         self.definition = None if descriptor is None else definition_of(descriptor)
 
     def looks_new(self) -> bool:
@@ -107,23 +110,23 @@ class Nod:
 
     def row(self) -> dict[str, Any]:
         """Return what a person decides by."""
-        now, redact = trio.current_time(), redactor(self.place)
+        now = trio.current_time()
         row: dict[str, Any] = {
             "id": self.id,
             "server": self.server.name,
             "tool": self.tool,
-            **self._arguments(redact),
+            **self._arguments(),
             "waits_seconds": round(now - self._since, 1),
             "expires_in_seconds": round(max(self._since + self.seconds - now, 0.0), 1),
         }
         if self.has_changed and self.definition is not None:
-            row["definition"] = changes(self.before, self.definition, redact)
+            row["definition"] = changes(self.before, self.definition, self.redact)
         return row
 
-    def _arguments(self, redact: Redactor) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, Any]:
         request = self.call.request
         whole = bytes(request.arguments) if isinstance(request, ToolRequest) else b"{}"
-        shown = redact.text(whole[:SEARCHED_BYTES].decode("utf-8", "replace")).encode()
+        shown = self.redact.text(whole[:SEARCHED_BYTES].decode("utf-8", "replace")).encode()
         if len(whole) <= SEARCHED_BYTES and len(shown) <= SHOWN_BYTES:
             return {"arguments": shown.decode()}
         return {"arguments": shown[:SHOWN_BYTES].decode("utf-8", "ignore"), "arguments_bytes": len(whole)}
@@ -136,6 +139,6 @@ def redactor(place: Place) -> Redactor:
 
 
 def changes(old: str | None, new: str, redact: Redactor) -> dict[str, str | None]:
-    """Return what has become of a definition: as it was pinned, as it is now, and the difference."""
-    shown = {"old": None if old is None else redact.text(old), "new": redact.text(new)}
-    return {**shown, "diff": redact.text(difference(old, new))}
+    """Return what has become of a definition: as it was pinned, which was cleaned then, as it is now, and the difference."""
+    now = redact.text(new)
+    return {"old": old, "new": now, "diff": difference(old, now)}

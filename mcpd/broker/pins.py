@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,7 +41,13 @@ class Key(NamedTuple):
 
 
 class Pin(Struct):
-    """One pinned definition; `remembered` are the projects whose clients need no nod for it, empty for outside of any."""
+    """One pinned definition.
+
+    Attributes:
+        digest: what it is compared by.
+        definition: as it may be seen; None where it was too long.
+        remembered: the projects whose clients need no nod for it; empty for outside of any.
+    """
 
     digest: str
     definition: str | None = None
@@ -80,13 +87,16 @@ class Pins:
         """Return the pin of a tool."""
         return self._known.get(key)
 
-    def put(self, key: Key, definition: str) -> None:
-        """Pin a definition; where it is another one than before, nothing is remembered any more. Idempotent."""
+    def put(self, key: Key, definition: str, clean: Callable[[str], str] = str) -> None:
+        """Pin a definition; where it is another one than before, nothing is remembered any more. Idempotent.
+
+        `clean` takes the secrets out of what is kept of it.
+        """
         digest, before = digest_of(definition), self._known.pop(key, None)
         if before is not None and before.digest == digest:
             self._known[key] = before  # the latest one is forgotten last
             return
-        self._known[key] = Pin(digest, definition if len(definition) <= DEFINITION_BYTES else None, [])
+        self._known[key] = Pin(digest, clean(definition) if len(definition) <= DEFINITION_BYTES else None, [])
         while len(self._known) > MAX_PINS:
             del self._known[next(iter(self._known))]
         self._write()

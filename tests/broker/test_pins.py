@@ -118,3 +118,10 @@ def test_a_difference_shows_the_lines_that_have_changed() -> None:
         '-  "description": "d",', '+  "description": "e",',
     ]  # fmt: skip
     assert "too large" in difference(None, new)
+
+
+def test_what_is_kept_is_cleaned_and_compared_as_it_was() -> None:
+    kept = Pins()
+    kept.put(KEY, "token abcdef", lambda text: text.replace("abcdef", "[redacted]"))
+
+    assert kept.get(KEY) == pins.Pin(digest_of("token abcdef"), "token [redacted]", [])

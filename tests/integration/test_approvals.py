@@ -247,3 +247,21 @@ def test_what_waits_is_told_to_who_follows_what_happens(world: World) -> None:
         told = [note["params"] for note in wire.notes if note["params"].get("event") == "approval"]
 
         assert [(one["action"], one["id"], one["server"], one["tool"]) for one in told] == [("asked", "a1", "turning", "go")]
+
+
+def test_no_secret_of_the_server_is_shown_or_kept(world: World) -> None:
+    guard(world, scope="user", env={"TOKEN": "plain-secret-value"})
+    (world.path / "description").write_text("Go with plain-secret-value")
+    with world.connect() as wire:
+        identity = go(wire, text="plain-secret-value")
+        before = json.dumps(waiting(wire))
+        assert elsewhere(world, "approve", "a1").status == 0
+        assert "result" in wire.wait(identity)
+        (world.path / "description").write_text("Come with plain-secret-value")
+        wire.ask("mcpd/tools", {"server": "turning", "fresh": True})
+        after = json.dumps(waiting(wire))
+    kept = (world.path / "home/.local/state/mcpd/pins.json").read_text()
+
+    assert [text.count("plain-secret-value") for text in (before, after, kept, world.log())] == [0, 0, 0, 0]
+    assert "Go with [redacted]" in kept
+    assert "Come with [redacted]" in after

@@ -246,6 +246,7 @@ class Control:
             "results": {"held_bytes": self._store.held_bytes, "dropped": self._store.dropped},
             "counters": dict(self.counters),
             "problems": [str(problem) for problem in config.problems],
+            **({"approvals": waiting} if (waiting := len(self._broker.approvals.waiting)) else {}),
         }
         connection.answer(request_id, {"daemon": daemon, "servers": rows.of_all(self._broker, everything=False)})
 

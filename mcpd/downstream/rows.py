@@ -81,6 +81,8 @@ def of(place: Place) -> dict[str, Any]:
         notes = [*held, *listing.set_aside, *([listing.incomplete] if listing.incomplete else [])]
         if (problem := place.catalog.problem("tools")) is not None:
             notes.insert(0, problem.message)
+        if listing.held:
+            row["held_back"] = len(listing.held)
         if notes:
             row["tools_problems"] = notes[:10]
     row |= {

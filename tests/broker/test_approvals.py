@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from mcpd.broker.approvals import LATE_SECONDS, MAX_PER_CLIENT
+from mcpd.broker.approvals import LATE_SECONDS, MAX_PER_CLIENT, MAX_PER_SERVER
 from mcpd.config.model import Config, Server
 from mcpd.errors import ApprovalRequired, BadRequest
 from tests.broker.desk import Client, Desk
@@ -320,6 +320,19 @@ async def test_one_client_has_only_so_many_calls_wait(world: World, autojump_clo
     assert (error["class"], error["may_have_run"]) == ("overloaded", False)
     assert len(await asked(desk)) == MAX_PER_CLIENT + 1
     assert not any(call.over for call in [*calls, beside])
+
+
+async def test_at_one_server_only_so_many_calls_wait(world: World, autojump_clock: MockClock) -> None:
+    desk = guarded(world)
+    for number in range(MAX_PER_SERVER // 8):
+        client = desk.client(number)
+        for _ in range(8):
+            client.call()
+    assert len(await asked(desk)) == MAX_PER_SERVER
+
+    late = desk.client("late")
+
+    assert (await late.error(late.call()))["class"] == "overloaded"
 
 
 # -- what is remembered --------------------------------------------------------------------------

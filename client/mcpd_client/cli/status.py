@@ -84,6 +84,8 @@ def format_note(row: Mapping[str, Any]) -> str:
         parts.append(f"{count} in flight")
     if count := row.get("queued"):
         parts.append(f"{count} waiting")
+    if count := row.get("held_back"):
+        parts.append(f"{count} of its tools held back (mcpd approvals)")
     if row.get("asking"):
         parts.append("a user is being asked")
     return ", ".join(parts)
@@ -118,6 +120,8 @@ def daemon_line(daemon: Mapping[str, Any]) -> str:
     parts = [f"mcpd {daemon.get('version', '?')}", f"pid {daemon.get('pid', '?')}"]
     if started := daemon.get("started"):
         parts.append(f"up {format_age(age_seconds(started))}")
+    if count := daemon.get("approvals"):
+        parts.append(f"{count} waiting for a nod (mcpd approvals)")
     if (connections := daemon.get("connections")) is not None:
         parts.append(f"{connections} connection{'' if connections == 1 else 's'}")
     if rss := daemon.get("rss_bytes"):

@@ -28,9 +28,10 @@ from mcpd.broker.broker import Broker
 from mcpd.broker.pins import Pins
 from mcpd.broker.results import ResultStore
 from mcpd.broker.shelf import Shelf
-from mcpd.config.expand import launch
+from mcpd.config.expand import Launch, launch
 from mcpd.config.load import load
-from mcpd.config.model import Config
+from mcpd.config.model import Config, Server
+from mcpd.config.secrets import Secrets
 from mcpd.config.state import state_folder
 from mcpd.downstream.control import Control
 from mcpd.downstream.events import tell_reload
@@ -100,7 +101,7 @@ class Daemon:
             mover=self._mover,
             timers=self._timers,
             nursery=upstreams,
-            launch=lambda server, project: launch(server, os.environ, project),
+            launch=functools.partial(_launch, Secrets(os.environ)),
             jitter=random.random,
             log=self._log,
             eras=EraFile(os.path.join(state_folder(), "eras.json")),
@@ -229,6 +230,11 @@ class Daemon:
             self._listener.close()
             self._listener.open(sock)
             self._place.drop_old()
+
+
+def _launch(secrets: Secrets, server: Server, project: str | None) -> Launch:
+    """Return how to start a server now; see `expand.launch`."""
+    return launch(server, os.environ, project, secrets.get)
 
 
 def tell_ready(fd: int | None) -> None:

@@ -60,7 +60,7 @@ CONSTRUCTED = {
 # The commands daemon (twice: at once, and after global options), demo-server and config.
 CLIENT_COMMANDS = {
     "fast.py": "main", "cli/main.py": "run_daemon", "cli/more.py": "_demo_server", "cli/config.py": "_config",
-    "cli/auth.py": "_through", "cli/doctor.py": "_doctor",
+    "cli/auth.py": "_through", "cli/doctor.py": "_doctor", "cli/secret.py": "_secret",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from mcpd.config.rules import split_hint
 from mcpd.errors import Misconfigured, ServerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mcpd.config.model import Server
 
@@ -53,14 +53,26 @@ class Launch(Struct, frozen=True, kw_only=True):
         return f"Launch({self.argv[0]!r}, cwd={self.cwd!r}, env={sorted(self.env)})"
 
 
-def launch(server: Server, environ: Mapping[str, str], project: str | None = None) -> Launch:
+def no_secret(name: str) -> str | None:
+    """Know no secrets."""
+    return None
+
+
+def launch(
+    server: Server,
+    environ: Mapping[str, str],
+    project: str | None = None,
+    secret: Callable[[str], str | None] = no_secret,
+) -> Launch:
     """Return how to start a server, or how to reach a remote one, from the daemon's environment and the project's folder.
+
+    `secret` returns what `${secret:NAME}` stands for, or None.
 
     Raises:
         Misconfigured: a `${…}` has no value or no sense, or a resolved value cannot be used.
         ServerUnavailable: there is no such program or folder now.
     """
-    expander = Expander(server.name, environ, project)
+    expander = Expander(server.name, environ, project, secret)
     if server.url is not None:
         from mcpd.config.remote import reach  # few have any
 
@@ -94,14 +106,21 @@ def secrets_of(*tables: Mapping[str, str]) -> frozenset[str]:
 
 
 class Expander:
-    """Replaces `${VAR}`, `${VAR:-default}`, `${project}` and `$$` in the texts of one server.
+    """Replaces `${VAR}`, `${VAR:-default}`, `${VAR-default}`, `${secret:NAME}`, `${project}` and `$$` in the texts of one server.
 
-    As in a shell, the default also stands for an empty variable, and may hold references itself.
-    Any other `$` stays as it is. `used` are the values that were put in, other than of what every child gets.
+    As in a shell, the default behind `:-` also stands for an empty variable, the one behind `-` for one that is not
+    set; both may hold references themselves. `${env:VAR}`, `${workspaceFolder}` and `${userHome}`, which editors
+    write, mean the variable, the project and the home directory. Any other `$` stays as it is. `used` are the values that were put in, other than of what every child gets.
     """
 
-    def __init__(self, server: str, environ: Mapping[str, str], project: str | None) -> None:
-        self._server, self._environ, self._project = server, environ, project
+    def __init__(
+        self,
+        server: str,
+        environ: Mapping[str, str],
+        project: str | None,
+        secret: Callable[[str], str | None] = no_secret,
+    ) -> None:
+        self._server, self._environ, self._project, self._secret = server, environ, project, secret
         self.used: dict[str, str] = {}
 
     def table(self, texts: Mapping[str, str], key: str) -> dict[str, str]:
@@ -139,15 +158,14 @@ class Expander:
         self._refuse(key, "has a ${ without its }", "write $$ for a dollar sign")
 
     def _value(self, body: str, key: str) -> str:
-        name, has_default, default = body.partition(":-")
+        name, mark, default = _split(body)
         if name.startswith("secret:"):
-            self._refuse(
-                key, f"needs ${{{name}}}: secrets are not available in this version", "use an environment variable"
-            )
+            return self._secret_of(name.removeprefix("secret:"), key)
+        name = _ALIASES.get(name, name.removeprefix("env:"))
         if not (name.isascii() and name.isidentifier()):
             self._refuse(key, "has a reference that is not ${NAME} or ${NAME:-default}", "write $${ for a literal ${")
         value = self._project if name == "project" else self._environ.get(name)
-        if has_default and not value:
+        if (mark and value is None) or (mark == ":-" and not value):
             return self.text(default, key)
         if value is not None:
             if name != "project" and not _is_common(name):
@@ -163,8 +181,27 @@ class Expander:
             f"export {name}, then: mcpd down, and call again; or write ${{{name}:-DEFAULT}}",
         )
 
+    def _secret_of(self, name: str, key: str) -> str:
+        value = self._secret(name)
+        if value is None:
+            self._refuse(key, f"needs ${{secret:{name}}}, and there is no secret of that name", f"mcpd secret set {name}, then: mcpd start {self._server}")
+        self.used[f"secret:{name}"] = value
+        return value
+
     def _refuse(self, key: str, why: str, hint: str) -> NoReturn:
         raise Misconfigured(f"{key} of server {self._server} {why}", server=self._server, hint=hint, key=key)
+
+
+# Words of editors for what we call otherwise.
+_ALIASES = {"workspaceFolder": "project", "userHome": "HOME"}
+
+
+def _split(body: str) -> tuple[str, str, str]:
+    """Return the name in a reference, `:-` or `-` if it has a default, and the default."""
+    if body.startswith("secret:"):
+        return body, "", ""  # a name may have a dash in it, and is to be there
+    name, dash, default = body.partition("-")
+    return (name[:-1], ":-", default) if dash and name.endswith(":") else (name, dash, default)
 
 
 def _folder(server: Server, expander: Expander, environ: Mapping[str, str], project: str | None) -> str:

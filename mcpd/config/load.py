@@ -16,7 +16,7 @@ import msgspec
 
 from mcpd.config import schema
 from mcpd.config.age import changed_ns
-from mcpd.config.model import Config, Daemon, Problem, Profile, Server
+from mcpd.config.model import Config, Daemon, Problem, Server
 from mcpd.config.rules import Wrong, found, quoted, split_hint
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 4 * 1024 * 1024
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 RESERVED = frozenset({"mcpd"})
-SECTIONS = {"servers": "[servers.NAME]", "profiles": "[profiles.NAME]", "daemon": "[daemon]"}
+SECTIONS = {"servers": "[servers.NAME]", "daemon": "[daemon]"}
 
 
 class Unusable(Exception):
@@ -93,17 +93,12 @@ def parse(text: str, file: str, environ: Mapping[str, str]) -> Config:
         else:
             tables[key] = value
     daemon = Daemon(**schema.read_table(tables.get("daemon", {}), schema.DAEMON, "daemon", reading.report))
-    profiles = (
-        Profile(name=name, **schema.read_table(entry, schema.PROFILE, f"profiles.{quoted(name)}", reading.report))
-        for name, entry in tables.get("profiles", {}).items()
-    )
     entries = ((name, reading.server(name, entry)) for name, entry in tables.get("servers", {}).items())
     return Config(
         path=file,
         file=file,
         daemon=daemon,
         servers={name: server for name, server in entries if server is not None},
-        profiles=tuple(profiles),
         wrong=reading.wrong,
         problems=tuple(reading.problems),
     )

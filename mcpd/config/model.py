@@ -79,47 +79,6 @@ class OAuth(Struct, frozen=True, kw_only=True):
         return f"OAuth({self.grant!r}, {self.auth_method!r})"
 
 
-class Source(Struct, frozen=True, kw_only=True):
-    """Where an entry came from, if it was not written here; nothing but the import reads it.
-
-    Attributes:
-        host: the program whose file it was, `claude-code` say.
-        path: that file.
-        scope: `user`, `local` or `project`.
-        name: what it was called there.
-        dialect: how variables were written there; the entry has them in our words.
-        hash: the digest of what was imported, so that a change of either side is seen.
-    """
-
-    host: str = ""
-    path: str = ""
-    scope: str = "user"
-    name: str = ""
-    dialect: str = ""
-    hash: str = ""
-
-
-class Profile(Struct, frozen=True, kw_only=True):
-    """What some clients may see and call; the first profile of the file that fits a client is its own.
-
-    Attributes:
-        exe: globs of the path of the connected process's program, as the kernel says.
-        project: globs of its project's folder.
-        client: globs of the name that it gives itself; nobody verifies that.
-        servers: globs of names of servers.
-        tools: globs of `server.tool`.
-        approve: stands in place of what an entry says, where it is stricter.
-    """
-
-    name: str
-    exe: tuple[str, ...] = ()
-    project: tuple[str, ...] = ()
-    client: tuple[str, ...] = ()
-    servers: Tools = Tools()
-    tools: Tools = Tools()
-    approve: str | None = None
-
-
 class Server(Struct, frozen=True, kw_only=True):
     """One configured server; exactly one of `command` and `url` is set."""
 
@@ -154,14 +113,6 @@ class Server(Struct, frozen=True, kw_only=True):
     approve: str = "auto"
     # Whether what the server says of its tools (`readOnlyHint` …) counts.
     trust_annotations: bool = False
-    # all: known secrets and whatever looks like one; values: known secrets alone.
-    redact: str = "all"
-    # A file of KEY=VALUE lines, read at each start; `env` has precedence.
-    env_file: str | None = None
-    description: str | None = None
-    # Other names that it answers to, such as the one it had in another program.
-    aliases: tuple[str, ...] = ()
-    source: Source | None = None
     # The folder whose file it is from, for those that a project brings along; no key of the file.
     project: str | None = None
     # What people see instead of the command; no key of the file.
@@ -197,15 +148,8 @@ class Daemon(Struct, frozen=True, kw_only=True):
     idle_exit_seconds: float = 0.0
     # How long a host waits for servers that are still starting, all together, before it gets the lists of the others.
     fast_start_ms: int = 250
-    # One line for each call, in the file that `mcpd audit` shows; it begins anew at this size, and one old file is kept.
-    audit: bool = False
-    audit_bytes: int = 16 * 1024 * 1024
     # How long a call waits for a nod.
     approval_seconds: float = 300.0
-    # How often the files are looked at for changes; 0 means never.
-    watch_seconds: float = 1.0
-    # Whether ${secret:NAME} is also looked for in the desktop's keyring.
-    keyring: bool = False
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -243,7 +187,6 @@ class Config(Struct, frozen=True, kw_only=True):
         path: where the file is or would be.
         file: the file that was read; None where there is none.
         servers: the right entries in the order of the file, disabled ones too.
-        profiles: the right ones, in the order of the file.
         wrong: the misconfigured entries, each with its first problem.
         problems: all of them, of entries and of the file.
         changed_at: the time of its last change in nanoseconds, when it was read; 0 if it is not known.
@@ -253,7 +196,6 @@ class Config(Struct, frozen=True, kw_only=True):
     file: str | None = None
     daemon: Daemon = Daemon()
     servers: dict[str, Server] = field(default_factory=dict)
-    profiles: tuple[Profile, ...] = ()
     wrong: dict[str, Problem] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     changed_at: int = 0

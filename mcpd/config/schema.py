@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mcpd.config import rules
-from mcpd.config.model import Limits, OAuth, Source, Stop, Timeout, Tools
+from mcpd.config.model import Limits, OAuth, Stop, Timeout, Tools
 from mcpd.config.rules import Rule, Wrong, found, quoted
 
 Report = Callable[[str, str, str | None], None]
@@ -131,28 +131,10 @@ SERVER: Mapping[str, Rule | Table] = {
     "interactive": rules.texts,
     "approve": rules.choice(*APPROVALS),
     "trust_annotations": rules.flag,
-    "redact": rules.choice("all", "values"),
-    "env_file": rules.folder,
-    "description": rules.text,
-    "aliases": rules.texts,
-    "source": Table(Source, dict.fromkeys(Source.__struct_fields__, rules.text), '{ host = "claude-code" }'),
-}
-_GLOBS = Table(Tools, {"allow": rules.texts, "deny": rules.texts}, '{ deny = ["delete_*"] }')
-PROFILE: Mapping[str, Rule | Table] = {
-    "exe": rules.texts,
-    "project": rules.texts,
-    "client": rules.texts,
-    "servers": _GLOBS,
-    "tools": _GLOBS,
-    "approve": rules.choice(*APPROVALS),
 }
 DAEMON: Mapping[str, Rule | Table] = {
     "drain_seconds": rules.seconds(zero=True),
     "idle_exit_seconds": rules.seconds(zero=True),
     "fast_start_ms": rules.milliseconds,
-    "audit": rules.flag,
-    "audit_bytes": rules.count,
     "approval_seconds": rules.seconds(zero=False),
-    "watch_seconds": rules.seconds(zero=True),
-    "keyring": rules.flag,
 }

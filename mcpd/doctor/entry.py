@@ -12,6 +12,7 @@ import msgspec
 from mcpd.config.expand import launch
 from mcpd.config.load import load
 from mcpd.config.model import Config, Server
+from mcpd.config.secrets import Secrets
 from mcpd.doctor import entries, machine, servers, sessions
 
 
@@ -51,8 +52,10 @@ def examine(
 
 
 def _resolver(project: str | None) -> Any:
+    secrets = Secrets(os.environ)
+
     def resolve(server: Server) -> object:
-        return launch(server, os.environ, project)
+        return launch(server, os.environ, project, secrets.get)
 
     return resolve
 

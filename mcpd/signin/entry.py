@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from mcpd.config.expand import Expander
 from mcpd.config.remote import reach
+from mcpd.config.secrets import Secrets
 from mcpd.errors import BadRequest, Misconfigured
 
 from .report import takes_token
@@ -68,7 +69,7 @@ def entry_of(server: Server, environ: Mapping[str, str], project: str | None = N
     if not takes_token(server):
         why = f"server {server.name} has a token in its entry: there is nothing to sign in to"
         raise BadRequest(why, server=server.name, hint="remove bearer_env, or the Authorization header, from its entry")
-    launch = reach(server, Expander(server.name, environ, project), environ)
+    launch = reach(server, Expander(server.name, environ, project, Secrets(environ).get), environ)
     oauth = launch.oauth
     entry = Entry(
         name=server.name,

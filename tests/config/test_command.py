@@ -186,7 +186,9 @@ def test_what_show_prints_of_servers_without_secrets_is_a_configuration_again():
 def test_show_is_toml_with_the_defaults_filled_in():
     document = tomllib.loads(show(read(GOOD)).stdout)
 
-    assert document["daemon"] == {"drain_seconds": 5, "idle_exit_seconds": 0, "fast_start_ms": 250}
+    assert document["daemon"] == {
+        "drain_seconds": 5, "idle_exit_seconds": 0, "fast_start_ms": 250, "approval_seconds": 300,
+    }  # fmt: skip
     assert list(document["servers"]) == ["github", "web", "signed"]
     assert document["servers"]["github"]["timeout"] == {
         "start_seconds": 30, "call_seconds": 2.5, "max_seconds": 3600, "idle_seconds": 300,

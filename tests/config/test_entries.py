@@ -192,7 +192,7 @@ def test_a_short_entry_gets_the_documented_defaults():
 
 
 def test_every_key_of_a_server_has_a_rule():
-    assert set(schema.SERVER) == set(Server.__struct_fields__) - {"name", "shown_as"} | {"disabled"}
+    assert set(schema.SERVER) == set(Server.__struct_fields__) - {"name", "shown_as", "project"} | {"disabled"}
 
 
 def test_servers_keep_the_order_of_the_file():

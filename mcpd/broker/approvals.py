@@ -102,7 +102,7 @@ class Approvals:
         mode = server.approve if policy is None else policy.approve(server)
         if mode == "never":
             why = f"calls of server '{server.name}' are never let through for this client"
-            hint = 'its entry or the profile of this client says approve = "never"'
+            hint = 'its entry says approve = "never"'
             raise Denied(why, server=server.name, hint=hint, may_have_run=False)
         return None if mode == "auto" and server.project is None else mode
 

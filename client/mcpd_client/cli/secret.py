@@ -54,9 +54,9 @@ def _secret(options: Namespace) -> int:
     if options.json:
         print_out(dump({"name": options.name, "kept": options.action == "set", "file": store.path}))
     elif options.action == "set":
-        print_note(f"kept; write ${{secret:{options.name}}} in env, headers or args. Servers that run have it after: mcpd restart NAME\n")
+        print_note(f"kept; write ${{secret:{options.name}}} in env, headers or args. Servers that run have it after: mcpd restart NAME")
     else:
-        print_note(f"forgot {options.name}\n")
+        print_note(f"forgot {options.name}")
     return 0
 
 
@@ -94,7 +94,7 @@ def _list(options: Namespace, names: dict[str, str], config: Any) -> int:
     columns = terminal_columns(1)
     rows_ = [[name, where, ", ".join(used[name]) or "-"] for name, where in names.items()]
     if not rows_ and columns is not None:
-        print_note("there are none yet; mcpd secret set NAME\n")
+        print_note("there are none yet; mcpd secret set NAME")
     elif rows_:
         print_out(table(["NAME", "KEPT IN", "USED BY"], rows_, columns=columns, style=Style(1, no_color=options.no_color)))
     return 0

@@ -182,3 +182,8 @@ def _reason(data: Mapping[str, Any]) -> str | None:
 
 def _as_code(code: object) -> int:
     return code if isinstance(code, int) else 0
+
+
+def not_installed(error: ModuleNotFoundError, what: str = "daemon") -> ClientError:
+    """Return the error of a command that runs code of the daemon's package where only the client is installed."""
+    return ClientError(f"the {what} is not installed: {error}", hint="install mcpd-broker")

@@ -20,7 +20,7 @@ from mcpd_client.cli.render import (
     terminal_columns,
 )
 from mcpd_client.cli.session import open_client
-from mcpd_client.errors import EXIT_SIGN_IN, ClientError, DaemonNotRunning, RequestFailed, UsageError
+from mcpd_client.errors import EXIT_SIGN_IN, DaemonNotRunning, RequestFailed, UsageError, not_installed
 from mcpd_client.fast import write_text
 
 TYPE_CHECKING = False
@@ -184,7 +184,7 @@ def _through(options: Namespace, do: Callable[[Any], Any]) -> Any:
         from mcpd.errors import McpdError
         from mcpd.signin.door import Door
     except ModuleNotFoundError as error:
-        raise ClientError(f"the daemon is not installed: {error}", hint="install mcpd-broker") from None
+        raise not_installed(error) from None
     project = os.path.abspath(options.project) if options.project else None
     try:
         return do(Door(options.config, project, lambda text: write_text(2, clean(text))))

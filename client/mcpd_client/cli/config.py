@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mcpd_client.cli.options import Command
-from mcpd_client.errors import ClientError, UsageError
+from mcpd_client.errors import UsageError, not_installed
 from mcpd_client.fast import print_answer
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ def _config(options: Namespace) -> int:
         from mcpd.config import command
         from mcpd.config.load import load
     except ModuleNotFoundError as error:
-        raise ClientError(f"the daemon is not installed: {error}", hint="install mcpd-broker") from None
+        raise not_installed(error) from None
     config = load(options.config, os.environ)
     match options.action:
         case "path":

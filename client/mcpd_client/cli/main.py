@@ -105,7 +105,7 @@ def run_daemon(arguments: Sequence[str]) -> int:
     try:
         from mcpd.__main__ import main as run
     except ModuleNotFoundError as error:
-        raise errors.ClientError(f"the daemon is not installed: {error}", hint="install mcpd-broker") from None
+        raise errors.not_installed(error) from None
     try:
         status: int = run(list(arguments))
     except Exception:  # noqa: BLE001  # nobody is there to try again with -v

@@ -11,7 +11,7 @@ from mcpd_client.cli.options import GLOBAL_HELP, Command, make_parser
 from mcpd_client.cli.render import dump, print_note, print_out
 from mcpd_client.cli.session import open_client
 from mcpd_client.connection import RawJSON
-from mcpd_client.errors import ClientError, UsageError
+from mcpd_client.errors import ClientError, UsageError, not_installed
 from mcpd_client.sync import Client
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ def _demo_server(options: Namespace) -> int:
     try:
         from mcpd.demo import main
     except ModuleNotFoundError as error:
-        raise ClientError(f"the demo server is not installed: {error}", hint="install mcpd-broker") from None
+        raise not_installed(error, "demo server") from None
     status: int = main([])
     return status
 

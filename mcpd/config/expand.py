@@ -7,6 +7,7 @@ variables, and show commands and folders unexpanded.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 # What a program needs to feel at home and what carries no credentials; the rest has to be named.
 PASSED = frozenset({"HOME", "PATH", "LANG", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TERM"})
 PASSED_PREFIXES = ("LC_", "XDG_")
+# What `${secret:…}` may name.
+SECRET_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # Our own command, which has the demo server.
 OURSELVES = "mcpd"
 
@@ -109,8 +112,9 @@ class Expander:
     """Replaces `${VAR}`, `${VAR:-default}`, `${VAR-default}`, `${secret:NAME}`, `${project}` and `$$` in the texts of one server.
 
     As in a shell, the default behind `:-` also stands for an empty variable, the one behind `-` for one that is not
-    set; both may hold references themselves. `${env:VAR}`, `${workspaceFolder}` and `${userHome}`, which editors
-    write, mean the variable, the project and the home directory. Any other `$` stays as it is. `used` are the values that were put in, other than of what every child gets.
+    set; both may hold references themselves, and a secret has none: it is to be there. `${env:VAR}`,
+    `${workspaceFolder}` and `${userHome}`, which editors write, mean the variable, the project and the home
+    directory. Any other `$` stays as it is. `used` are the values that were put in, other than of what every child gets.
     """
 
     def __init__(
@@ -182,9 +186,13 @@ class Expander:
         )
 
     def _secret_of(self, name: str, key: str) -> str:
+        if not SECRET_NAME.fullmatch(name):
+            hint = "a name has letters, digits, _ . and -; a secret has no default"
+            self._refuse(key, "has a ${secret:…} that names no secret", hint)
         value = self._secret(name)
         if value is None:
-            self._refuse(key, f"needs ${{secret:{name}}}, and there is no secret of that name", f"mcpd secret set {name}, then: mcpd start {self._server}")
+            why = f"needs ${{secret:{name}}}, and there is no secret of that name"
+            self._refuse(key, why, f"mcpd secret set {name}, then: mcpd start {self._server}")
         self.used[f"secret:{name}"] = value
         return value
 

@@ -9,16 +9,15 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from mcpd.config.expand import SECRET_NAME
 from mcpd.config.state import data_folder
 from mcpd.errors import Misconfigured
 
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # A private key has a few thousand characters.
 MAX_VALUE_BYTES = 64 * 1024
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -61,7 +60,7 @@ class Secrets:
         Raises:
             Misconfigured: The file must not be trusted or cannot be read; says what to type.
         """
-        if not NAME.fullmatch(name) or name in (".", ".."):
+        if not SECRET_NAME.fullmatch(name) or name in (".", ".."):
             return None
         if (given := self._loaded(name)) is not None:
             return given
@@ -72,7 +71,7 @@ class Secrets:
         found = dict.fromkeys(self._read(), "file")
         if self._given.startswith("/"):
             with contextlib.suppress(OSError):
-                found |= dict.fromkeys((one.name for one in os.scandir(self._given) if one.is_file() and NAME.fullmatch(one.name)), "systemd")
+                found |= dict.fromkeys((one.name for one in os.scandir(self._given) if one.is_file() and SECRET_NAME.fullmatch(one.name)), "systemd")
         return dict(sorted(found.items()))
 
     def set(self, name: str, value: str) -> None:
@@ -96,9 +95,11 @@ class Secrets:
             return None
         try:
             with open(os.path.join(self._given, name), encoding="utf-8") as file:
-                return file.read(MAX_VALUE_BYTES).removesuffix("\n")
+                value = file.read(MAX_VALUE_BYTES + 1)
         except (OSError, UnicodeDecodeError):
             return None
+        # Half a key would be no key: the server shall not start with it.
+        return None if len(value) > MAX_VALUE_BYTES else value.removesuffix("\n")
 
     def _read(self) -> dict[str, str]:
         try:

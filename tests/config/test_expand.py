@@ -74,7 +74,7 @@ def test_outside_a_project_its_default_is_used():
         ("${A:-${NONE}}${NONE:-${NONE}}", "needs ${NONE}"),
         ("${project}", "args[0] of server s needs ${project}, and there is no project"),
         ("${secret:TOKEN}", "needs ${secret:TOKEN}, and there is no secret of that name"),
-        ("${secret:TOKEN:-x}", "there is no secret of that name"),
+        ("${secret:TOKEN:-x}", "names no secret"),
         ("${A", "has a ${ without its }"),
         ("${NONE:-${A}", "has a ${ without its }"),
         ("${}", "has a reference that is not ${NAME}"),

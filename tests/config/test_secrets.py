@@ -96,7 +96,22 @@ def test_a_name_cannot_lead_out_of_the_folder(tmp_path, name):
 def test_no_repr_shows_a_value(store):
     store.set("A", "planted")
     store.get("A")
-    assert "planted" not in repr(store) + repr(vars(store).get("_kept"))
+    [server] = parse('[servers.s]\ncommand = "/bin/true"\nenv = { T = "${secret:A}" }\n', "f", {}).servers.values()
+    found = launch(server, {"HOME": "/"}, None, store.get)
+    assert found.env["T"] == "planted"
+    assert "planted" not in repr(store) + repr(found) + repr(server)
+
+
+def test_what_systemd_has_loaded_is_not_cut(tmp_path):
+    (tmp_path / "A").write_text("x" * (64 * 1024 + 1))
+    assert Secrets({"CREDENTIALS_DIRECTORY": str(tmp_path)}, str(tmp_path / "mcpd")).get("A") is None
+
+
+@pytest.mark.parametrize("name", ["A:-x", "", "a/b"])
+def test_a_reference_that_names_no_secret_says_so(store, name):
+    with pytest.raises(Misconfigured) as caught:
+        expand(f"${{secret:{name}}}", store)
+    assert caught.value.hint == "a name has letters, digits, _ . and -; a secret has no default"
 
 
 def test_a_reference_is_replaced_and_its_value_is_one_to_hide(store):

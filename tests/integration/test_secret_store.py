@@ -21,11 +21,11 @@ def world():
 
 def test_a_value_goes_from_stdin_to_a_server_and_is_shown_nowhere(world):
     assert world.run("secret", "set", "TOKEN", stdin=PLANTED + "\n").status == 0
-    check = f"import os,sys; sys.exit(0 if os.environ['TOKEN'] == '{PLANTED[::-1]}'[::-1] else 3)"
+    check = f"import os,sys; sys.exit(7 if os.environ['TOKEN'] == '{PLANTED[::-1]}'[::-1] else 3)"
     world.configure({"right": {"command": sys.executable, "args": ["-c", check], "env": {"TOKEN": "${secret:TOKEN}"}}})
     done = world.run("start", "right")
     assert done.status == 4
-    assert "status 3" not in done.err  # it ended because it has nothing more to do
+    assert "exit status 7" in done.err
     outputs = [world.run("status", "--json"), world.run("logs", "right"), world.run("secret", "ls", "--json"), done]
     assert not any(PLANTED in one.out + one.err for one in outputs)
 

@@ -7,7 +7,7 @@ import sys
 
 from mcpd_client.cli.options import Command
 from mcpd_client.cli.render import Style, dump, print_note, print_out, table, terminal_columns
-from mcpd_client.errors import EXIT_CONFIGURATION, ClientError, UsageError
+from mcpd_client.errors import EXIT_CONFIGURATION, ClientError, UsageError, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,12 +34,13 @@ def _secret(options: Namespace) -> int:
         what = "takes no name" if options.action == "ls" else "needs a name"
         raise UsageError(f"secret {options.action} {what}", hint="mcpd secret --help")
     try:
+        from mcpd.config.expand import SECRET_NAME
         from mcpd.config.load import load
-        from mcpd.config.secrets import NAME, Secrets
+        from mcpd.config.secrets import Secrets
         from mcpd.errors import McpdError
     except ModuleNotFoundError as error:
-        raise ClientError(f"the daemon is not installed: {error}", hint="install mcpd-broker") from None
-    if options.name is not None and not NAME.fullmatch(options.name):
+        raise not_installed(error) from None
+    if options.name is not None and not SECRET_NAME.fullmatch(options.name):
         raise UsageError("a name has 1 to 64 letters, digits, _ . and -", hint="mcpd secret set GITHUB_TOKEN")
     store = Secrets(os.environ)
     try:

@@ -87,6 +87,11 @@ class Approvals:
         self._granted: dict[Hashable, float] = {}
         self._last = 0
 
+    @property
+    def problem(self) -> str | None:
+        """Why what was approved is not kept, or was not found again."""
+        return self._pins.problem
+
     # -- what the broker asks --------------------------------------------------------------------
 
     @staticmethod

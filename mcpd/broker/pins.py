@@ -10,7 +10,6 @@ its environment and its headers stay out of it. What cannot be written is lost w
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import stat
@@ -74,14 +73,18 @@ class Pins:
 
     Args:
         path: of the file; None for nothing that outlives the daemon.
+
+    Attributes:
+        problem: why the file is not used, or could not be written; None if all is well.
     """
 
     def __init__(self, path: str | None = None) -> None:
         self._path = path
         self._known: dict[Key, Pin] = {}
+        self.problem: str | None = None
         if path is not None:
-            for kept in _read(path):
-                self._known[Key(kept.server, kept.entry, kept.project, kept.tool)] = kept.pin
+            found, self.problem = _read(path)
+            self._known = {Key(one.server, one.entry, one.project, one.tool): one.pin for one in found}
 
     def get(self, key: Key) -> Pin | None:
         """Return the pin of a tool."""
@@ -113,24 +116,34 @@ class Pins:
             return
         kept = [_Kept(*key, pin) for key, pin in self._known.items()]
         temporary = f"{self._path}.{os.getpid()}"
-        with contextlib.suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+            with open(os.open(temporary, flags, 0o600), "wb") as file:
                 file.write(msgspec.json.encode(_File(1, kept)))
             os.replace(temporary, self._path)
+        except OSError as problem:
+            self.problem = f"{self._path} could not be written: {problem.strerror}; what was approved is forgotten with the daemon"
+        else:
+            self.problem = None
 
 
-def _read(path: str) -> list[_Kept]:
-    """Return what an earlier daemon has left; nothing of a file that somebody else could have written."""
+def _read(path: str) -> tuple[list[_Kept], str | None]:
+    """Return what an earlier daemon has left, and why it is not used: nobody else may have written it."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as file:
+        # Not a pipe, of which nobody knows when something comes.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             about = os.fstat(file.fileno())
-            if about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                return []
+            if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return [], f"{path} is not used: it is no file that only you can write"
             found = msgspec.json.decode(file.read(MAX_FILE_BYTES), type=_File)
-    except (OSError, msgspec.MsgspecError, RecursionError):
-        return []
-    return found.pins if found.version == 1 else []
+    except FileNotFoundError:
+        return [], None
+    except OSError as problem:
+        return [], f"{path} is not used: {problem.strerror}"
+    except (msgspec.MsgspecError, RecursionError):
+        return [], f"{path} is not used: it is not what mcpd has written"
+    return (found.pins, None) if found.version == 1 else ([], f"{path} is not used: it is of another version of mcpd")
 
 
 def key_of(server: Server, project: str | None, tool: str) -> Key:

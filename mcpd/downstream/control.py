@@ -245,7 +245,7 @@ class Control:
             "rss_bytes": rows.rss_bytes(),
             "results": {"held_bytes": self._store.held_bytes, "dropped": self._store.dropped},
             "counters": dict(self.counters),
-            "problems": [str(problem) for problem in config.problems],
+            "problems": [*map(str, config.problems), *filter(None, [self._broker.approvals.problem])],
             **({"approvals": waiting} if (waiting := len(self._broker.approvals.waiting)) else {}),
         }
         connection.answer(request_id, {"daemon": daemon, "servers": rows.of_all(self._broker, everything=False)})

@@ -89,7 +89,7 @@ class Nods:
         connection.answer(request_id, {})
 
     def deny(self, connection: Connection, request_id: bytes, p: DenyParams) -> None:
-        """Refuse a call; anybody may but the caller itself, who can cancel it.
+        """Refuse a call; anybody of the daemon's user may, as nothing runs by that.
 
         Raises:
             McpdError: Nothing of that name waits.

@@ -125,3 +125,19 @@ def test_what_is_kept_is_cleaned_and_compared_as_it_was() -> None:
     kept.put(KEY, "token abcdef", lambda text: text.replace("abcdef", "[redacted]"))
 
     assert kept.get(KEY) == pins.Pin(digest_of("token abcdef"), "token [redacted]", [])
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.write_text("{"), lambda path: (path.write_text("{}"), path.chmod(0o666))])
+def test_a_file_that_is_not_used_is_told_of_and_nobody_waits_for_it(tmp_path, make):
+    make(path := tmp_path / "pins.json")
+    assert "is not used" in Pins(str(path)).problem
+
+
+def test_pins_that_cannot_be_written_are_told_of_and_a_later_write_mends_that(tmp_path):
+    pins = Pins(str(tmp_path / "no" / "pins.json"))
+    (tmp_path / "no").write_text("a file where the folder should be")
+    pins.put(key_of(entry(), None, "t"), "{}")
+    assert "could not be written" in pins.problem
+    (tmp_path / "no").unlink()
+    pins.put(key_of(entry(), None, "u"), "{}")
+    assert pins.problem is None

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from mcpd.config.model import Config, Server
+from mcpd.config.model import Config
 from mcpd.doctor.check import Check
 
 
-def examine(config: Config, hosts: Iterable[tuple[str, str, str | None, tuple[str, ...], str | None]]) -> Iterator[Check]:
-    """Compare what hosts start with what is configured.
+class Own(NamedTuple):
+    """What a host starts or reaches by itself: a command with its arguments, or one URL."""
 
-    Args:
-        config: ours.
-        hosts: of each entry of a host that is in use: host, name, command, args, url.
-    """
-    ours = {_endpoint(one): one for one in config.servers.values() if one.enabled}
-    for host, name, command, args, url in hosts:
-        server = ours.get(url if url is not None else (command, args))
-        if server is not None:
-            detail = f"{host} starts '{name}' itself, beside '{server.name}' of mcpd"
-            yield Check("hosts", "warn", detail, f"mcpd install {host} --server {server.name}, and take '{name}' out there", server.name)
+    host: str
+    name: str
+    words: tuple[str, ...]
 
 
-def _endpoint(server: Server) -> object:
-    return server.url if server.url is not None else (server.command, server.args)
+def examine(config: Config, owns: Iterable[Own]) -> Iterator[Check]:
+    """Compare what hosts start with what is configured."""
+    ours = {
+        (one.url,) if one.url is not None else (one.command, *one.args): one.name
+        for one in config.servers.values()
+        if one.enabled
+    }
+    for own in owns:
+        if (server := ours.get(own.words)) is not None:
+            detail = f"{own.host} starts '{own.name}' itself, beside '{server}' of mcpd"
+            hint = f"mcpd install {own.host} --server {server}, and take '{own.name}' out there"
+            yield Check("hosts", "warn", detail, hint, server)

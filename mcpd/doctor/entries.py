@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 
 from mcpd.config import literal
 from mcpd.config.model import Config, Problem, Server
 from mcpd.doctor.check import Check
 from mcpd.errors import McpdError
 
-# Programs that look for their own arguments first, then for the name of a package.
 NPX_YES = ("-y", "--yes")
 
 
-def examine(config: Config, names: list[str], resolve: Callable[[Server], object]) -> Iterator[Check]:
+def examine(
+    config: Config, names: Collection[str], resolve: Callable[[Server], object], started: Collection[str] = ()
+) -> Iterator[Check]:
     """Look at the file and at the named entries.
 
     Args:
         config: what was read.
         names: which servers.
         resolve: raises `McpdError` where a start would; starts nothing.
+        started: those of which a start has told already whether they can be.
     """
     yield from _file(config)
     for name in names:
         if name in config.wrong:
             yield _problem(config.wrong[name])
         elif (server := config.servers.get(name)) is not None and server.enabled:
-            yield from _entry(server, resolve)
+            if name not in started:
+                yield from _start(server, resolve)
+            yield from _habits(server)
 
 
 def _file(config: Config) -> Iterator[Check]:
     if config.file is None:
-        yield Check("configuration", "ok", f"none at {config.path}: there is the demo server", "mcpd import")
+        yield Check("configuration", "ok", f"none at {config.path}: there is the demo server")
         return
     shown = [problem for problem in config.problems if problem.server is None or problem.warning]
     yield from map(_problem, shown)
@@ -61,15 +65,11 @@ def _mode(path: str, *, has_secrets: bool) -> Iterator[Check]:
         yield Check("configuration", "warn", f"others may read {path} ({mode}), which holds secrets", f"chmod 600 {path}")
 
 
-def _entry(server: Server, resolve: Callable[[Server], object]) -> Iterator[Check]:
+def _start(server: Server, resolve: Callable[[Server], object]) -> Iterator[Check]:
     try:
         resolve(server)
     except McpdError as problem:
-        if "project" not in problem.message:
-            yield Check("start", "fail", problem.message, problem.hint, server.name)
-            return
-        yield Check("start", "warn", problem.message, problem.hint, server.name)
-    yield from _habits(server)
+        yield Check("start", "fail", problem.message, problem.hint, server.name)
 
 
 def _habits(server: Server) -> Iterator[Check]:
@@ -84,11 +84,11 @@ def _habits(server: Server) -> Iterator[Check]:
 
 
 def known_programs(config: Config, which: Callable[[str], str | None]) -> Iterator[Check]:
-    """Say of the programs that start others where they are, if an entry needs them."""
-    used: Mapping[str, None] = dict.fromkeys(os.path.basename(one.command or "") for one in config.servers.values() if one.enabled)
+    """Say where the programs are that entries need without naming them; `which` looks on the daemon's PATH."""
+    used = {os.path.basename(one.command or "") for one in config.servers.values() if one.enabled}
     needed = {"npx": "node", "uvx": "uv", "docker": "docker"}
     for starter, program in needed.items():
         if starter in used and (place := which(program)) is not None:
             yield Check(program, "ok", place)
         elif starter in used:
-            yield Check(program, "warn", f"{starter} is used, and {program} is not on the PATH of the daemon", "mcpd env capture")
+            yield Check(program, "warn", f"{starter} is used, and {program} is not on the PATH of the daemon", f"install {program}; or from a shell that finds it: mcpd down, then mcpd up")

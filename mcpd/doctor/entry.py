@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from mcpd.config.expand import launch
 from mcpd.config.load import load
 from mcpd.config.model import Config, Server
 from mcpd.config.secrets import Secrets
-from mcpd.doctor import entries, machine, servers, sessions
+from mcpd.doctor import duplicates, entries, machine, servers, sessions
 
 
 def names(option: str | None) -> list[str]:
@@ -24,7 +24,8 @@ def names(option: str | None) -> list[str]:
 
 def examine(
     option: str | None, socket: str, status: Mapping[str, Any] | None, why: str,
-    found: Mapping[str, Mapping[str, Any]], only: str | None = None, project: str | None = None,
+    found: Mapping[str, Mapping[str, Any]], owns: Iterable[tuple[str, str, tuple[str, ...]]] = (),
+    only: str | None = None, project: str | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return all checks as plain values; see `Check`.
 
@@ -34,30 +35,29 @@ def examine(
         status: the result of mcpd/status; None if nobody answers, and `why` says why.
         why: see there.
         found: what came of starting servers; see `servers.examine`.
+        owns: what hosts start by themselves; see `duplicates.Own`.
         only: the one server to look at.
-        project: for `${project}`.
+        project: for `${project}`; the current folder if it is None.
     """
     config = load(option, os.environ)
     daemon = None if status is None else status["daemon"]
+    # What servers are started with, where there is a daemon that starts them.
+    environ = (None if daemon is None else machine.environ_of(daemon["pid"])) or os.environ
     checks = list(machine.examine(socket, daemon, why))
     wanted = [only] if only is not None else names(option)
-    tried = {name for name, one in found.items() if one}
-    checks += entries.examine(config, [name for name in wanted if name not in tried or name in config.wrong], _resolver(project))
-    checks += entries.known_programs(config, lambda program: shutil.which(program, path=os.environ.get("PATH")))
+    checks += entries.examine(config, wanted, _resolver(environ, project or os.getcwd()), found.keys())
+    checks += entries.known_programs(config, lambda program: shutil.which(program, path=environ.get("PATH")))
     checks += servers.examine({name: one for name, one in found.items() if name not in config.wrong})
     checks += sessions.examine([row for row in _sign_ins(config) if only is None or row.get("server") == only])
+    checks += duplicates.examine(config, (duplicates.Own(*own) for own in owns))
     if only is not None:
         checks = [check for check in checks if check.server in (only, None)]
     return [msgspec.to_builtins(check) for check in checks]
 
 
-def _resolver(project: str | None) -> Any:
-    secrets = Secrets(os.environ)
-
-    def resolve(server: Server) -> object:
-        return launch(server, os.environ, project, secrets.get)
-
-    return resolve
+def _resolver(environ: Mapping[str, str], project: str) -> Callable[[Server], object]:
+    secrets = Secrets(environ)
+    return lambda server: launch(server, environ, project, secrets.get)
 
 
 def _sign_ins(config: Config) -> list[dict[str, Any]]:

@@ -38,6 +38,16 @@ def examine(socket: str, daemon: Mapping[str, Any] | None, why: str) -> Iterator
             yield Check("daemon", "warn", f"{name.replace('_', ' ')}: {count}", "mcpd logs")
 
 
+def environ_of(pid: int) -> dict[str, str] | None:
+    """Return the environment that a process of this user was started with; None if it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            pairs = (os.fsdecode(pair).partition("=") for pair in file.read().split(b"\0") if pair)
+            return {name: value for name, _, value in pairs}
+    except OSError:
+        return None
+
+
 def _folder(path: str) -> Iterator[Check]:
     try:
         found = os.stat(path)
@@ -94,4 +104,4 @@ def _zombies(pid: int) -> Iterator[Check]:
             if state == "Z" and parent == str(pid):
                 dead.append(name)
     if dead:
-        yield Check("processes", "warn", f"{len(dead)} ended and not reaped: {', '.join(dead[:5])}", "mcpd restart the servers they were of")
+        yield Check("processes", "warn", f"{len(dead)} ended and not reaped: {', '.join(dead[:5])}", "mcpd down, then mcpd up")

@@ -17,12 +17,12 @@ def _grok(server: str, tool: str) -> bool:
     return "__" in server or "__" in tool or tool.startswith("_") or not tool.isascii() or "." in tool or "/" in tool
 
 
-# Which host drops a tool, or refuses the whole request for it.
+# Which host drops a tool, or refuses the whole request for it; by what `mcpd install` calls it.
 DROPS = {
-    "Claude Code": lambda server, tool: len(f"mcp__{server}__{tool}") > 64 or not _PLAIN(tool),
-    "Cursor": lambda server, tool: len(f"{server}{tool}") > 60,
-    "Gemini CLI": lambda server, tool: len(f"mcp_{server}_{tool}") > 63,
-    "Grok Build": _grok,
+    "claude-code": lambda server, tool: len(f"mcp__{server}__{tool}") > 64 or not _PLAIN(tool),
+    "cursor": lambda server, tool: len(f"{server}{tool}") > 60,
+    "gemini": lambda server, tool: len(f"mcp_{server}_{tool}") > 63,
+    "grok": _grok,
 }
 
 
@@ -31,7 +31,7 @@ def examine(server: str, tools: Sequence[Mapping[str, Any]]) -> Iterator[Check]:
     names = [str(tool.get("name", "")) for tool in tools]
     for host, drops in DROPS.items():
         if dropped := [name for name in names if drops(server, name)]:
-            hint = f"use the aggregate for {host}, which renames tools: mcpd install --aggregate"
+            hint = f"the aggregate renames tools: mcpd install {host} --aggregate"
             yield Check("tool names", "warn", f"{host} drops {_some(dropped)}", hint, server)
     quirks: dict[str, list[str]] = {}
     for name, tool in zip(names, tools, strict=True):

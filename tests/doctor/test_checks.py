@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 
 from mcpd.config.load import load
 from mcpd.doctor import duplicates, entries, machine, servers, sessions, tools
-from mcpd.errors import Misconfigured, ServerUnavailable
+from mcpd.errors import ServerUnavailable
+from mcpd_client.cli.main import COMMANDS
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -62,11 +64,26 @@ def test_a_command_that_is_not_there_fails_with_what_to_do(tmp_path):
     assert (check.status, check.hint, check.server) == ("fail", "install nope", "a")
 
 
-def test_what_only_a_project_can_tell_is_no_failure(tmp_path):
+def test_a_server_that_has_been_started_is_not_resolved_again_but_its_habits_are_looked_at(tmp_path):
     def resolve(server):
-        raise Misconfigured("cwd of server a needs ${project}, and there is no project", server="a", hint="call it from a project")
+        raise AssertionError("it was started")
 
-    assert look(tmp_path, '[servers.a]\ncommand = "true"\ncwd = "${project}"\n', resolve)[-1].status == "warn"
+    config = load(str(write(tmp_path, '[servers.a]\ncommand = "npx"\nargs = ["@x/y"]\n')), {"HOME": str(tmp_path)})
+    assert [check.label for check in entries.examine(config, ["a"], resolve, ["a"]) if check.status != "ok"] == ["npx"]
+
+
+def test_a_hint_names_only_commands_that_there_are(tmp_path):
+    hints = [
+        *(check.hint for check in look(tmp_path, '[servers.a]\ncommand = "npx"\nargs = ["x"]\n[servers.b]\ncommand = 5\n')),
+        *(check.hint for check in entries.known_programs(load(str(tmp_path / "config.toml"), {}), lambda program: None)),
+        *(check.hint for check in tools.examine("a", [{"name": "x__" + "y" * 70, "inputSchema": {}}])),
+        *(check.hint for check in machine.examine(str(tmp_path / "s"), None, "")),
+        *(check.hint for check in entries.examine(load(None, {"HOME": str(tmp_path)}), [], lambda server: None)),
+        *(check.hint for check in servers.examine({"a": {"seconds": 9, "row": {"tools_problems": ["x"]}}})),
+    ]
+    named = {word for hint in hints if hint for word in re.findall(r"\bmcpd ([a-z-]+)", hint)}
+    assert named
+    assert named <= set(COMMANDS)
 
 
 def test_npx_that_would_ask_is_told_of(tmp_path):
@@ -81,14 +98,14 @@ def test_a_container_that_stays_is_told_of(tmp_path):
 
 def test_the_programs_behind_starters_are_looked_for(tmp_path):
     config = load(str(write(tmp_path, '[servers.a]\ncommand = "npx"\nargs = ["-y", "x"]\n')), {"HOME": str(tmp_path)})
-    assert next(entries.known_programs(config, lambda program: None)).hint == "mcpd env capture"
+    assert next(entries.known_programs(config, lambda program: None)).status == "warn"
     assert next(entries.known_programs(config, lambda program: "/bin/node")).status == "ok"
 
 
 def test_names_that_hosts_drop_are_told_by_host():
     found = {check.detail for check in tools.examine("a", [{"name": "x__y"}, {"name": "t" * 61}, {"name": "fine"}])}
-    assert "Grok Build drops x__y" in found
-    assert f"Cursor drops {'t' * 61}" in found
+    assert "grok drops x__y" in found
+    assert f"cursor drops {'t' * 61}" in found
     assert not any("fine" in detail for detail in found)
 
 
@@ -121,8 +138,8 @@ def test_a_token_that_nothing_renews_is_told_of_before_it_expires():
 
 def test_a_host_that_starts_the_same_itself_is_told_of(tmp_path):
     config = load(str(write(tmp_path, '[servers.a]\ncommand = "npx"\nargs = ["-y", "x"]\n')), {"HOME": str(tmp_path)})
-    hosts = [("codex", "mine", "npx", ("-y", "x"), None), ("codex", "other", "npx", ("-y", "z"), None)]
-    assert ["codex starts 'mine' itself" in check.detail for check in duplicates.examine(config, hosts)] == [True]
+    owns = [duplicates.Own("codex", "mine", ("npx", "-y", "x")), duplicates.Own("codex", "other", ("npx", "-y", "z"))]
+    assert ["codex starts 'mine' itself" in check.detail for check in duplicates.examine(config, owns)] == [True]
 
 
 def test_a_folder_that_is_open_to_others_fails(tmp_path):
@@ -146,3 +163,8 @@ def test_another_version_that_runs_is_told_of(tmp_path):
     tmp_path.chmod(0o700)
     found = list(machine.examine(str(tmp_path / "s"), {"version": "0.0.1", "pid": os.getpid()}, ""))
     assert any(check.status == "warn" and "0.0.1 runs" in check.detail for check in found)
+
+
+def test_the_environment_of_a_process_is_read_as_it_was_started():
+    assert machine.environ_of(os.getpid())["PATH"]
+    assert machine.environ_of(2**22 + 1) is None

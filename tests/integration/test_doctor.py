@@ -57,3 +57,22 @@ def test_one_server_is_looked_at_alone(world):
 
 def test_a_name_that_is_not_there_is_a_mistake(world):
     assert world.run("doctor", "nope").status == 2
+
+
+def test_what_a_host_starts_by_itself_beside_us_is_told_of_and_our_bridge_is_not(world):
+    world.configure({"mine": {"command": "mcpd", "args": ["demo-server"]}})
+    entries = {"theirs": {"command": "mcpd", "args": ["demo-server"]}, "ours": {"command": "mcpd", "args": ["bridge", "mine"]}}
+    (folder := world.path / "home/.cursor").mkdir()
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    done = world.run("doctor", "--json")
+    told = [check["detail"] for check in json.loads(done.out)["checks"] if check["label"] == "hosts"]
+    assert told == ["cursor starts 'theirs' itself, beside 'mine' of mcpd"]
+
+
+def test_a_server_is_looked_for_as_the_daemon_would_and_not_as_this_shell(world, tmp_path):
+    (program := tmp_path / "only-here").write_text("#!/bin/sh\nexec mcpd demo-server\n")
+    program.chmod(0o755)
+    world.configure({"a": {"command": "only-here"}})
+    assert world.run("up").status == 0
+    found = world.run("doctor", "--no-start", "--json", env={**world.env, "PATH": f"{tmp_path}:{world.env['PATH']}"})
+    assert labels(found, "fail") == [("a", "start")]

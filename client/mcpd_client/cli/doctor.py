@@ -9,15 +9,20 @@ from mcpd_client.address import socket_path
 from mcpd_client.cli.options import Command
 from mcpd_client.cli.render import Style, clean_line, dump, print_out
 from mcpd_client.cli.session import open_client, unknown_server
-from mcpd_client.errors import EXIT_SERVER, ClientError, RequestFailed
+from mcpd_client.errors import EXIT_SERVER, ClientError, RequestFailed, not_installed
+from mcpd_client.hosts.bridge import is_bridge
+from mcpd_client.hosts.files import HostFileError
+from mcpd_client.hosts.known import HOSTS
+from mcpd_client.hosts.plan import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
 SIGNS = {"ok": ("✔", "+", "green"), "warn": ("!", "!", "yellow"), "fail": ("✘", "x", "red")}
+URL_KEYS = ("url", "httpUrl", "serverUrl")
 # So many servers start side by side.
 AT_ONCE = 8
 MAX_TOOLS = 1000
@@ -32,15 +37,17 @@ def _doctor(options: Namespace) -> int:
     try:
         from mcpd.doctor import entry
     except ModuleNotFoundError as error:
-        raise ClientError(f"the daemon is not installed: {error}", hint="install mcpd-broker") from None
-    names = entry.names(options.config)
+        raise not_installed(error) from None
+    status, why = _status(options)
+    # Of a daemon that runs, the file is the one that it has read.
+    config = options.config or (status["daemon"].get("config") if status is not None else None)
+    names = entry.names(config)
     if options.server is not None and options.server not in names:
         raise unknown_server(options.server, names)
-    status, why = _status(options)
     found = {} if status is None or options.no_start else _start_all(options, [options.server] if options.server else names)
     path = status["daemon"]["socket"] if status is not None else options.socket or socket_path(os.environ, os.getuid())
     project = os.path.abspath(options.project) if options.project else None
-    checks = entry.examine(options.config, path, status, why, found, options.server, project)
+    checks = entry.examine(config, path, status, why, found, _owns(), options.server, project)
     print_out(dump({"checks": checks}) if options.json else _text(checks, Style(1, no_color=options.no_color)))
     return EXIT_SERVER if any(check["status"] == "fail" for check in checks) else 0
 
@@ -84,6 +91,20 @@ def _start(options: Namespace, name: str) -> dict[str, Any]:
     except ClientError as error:
         return {"seconds": time.monotonic() - begun, "error": {"message": str(error), "hint": error.hint}}
     return {"seconds": seconds, "row": row, "tools": tools}
+
+
+def _owns() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield what the hosts of this user start or reach without us: host, name, and the words of the command or one URL."""
+    for host in HOSTS:
+        for path in filter(os.path.exists, host.files("user", os.getcwd(), os.environ)):
+            try:
+                entries = Place(host, "user", path, os.getcwd()).entries
+            except HostFileError:
+                continue  # `mcpd install` says what is wrong with it
+            for name, entry in entries.items():
+                words = host.command(entry) or [url for key in URL_KEYS if isinstance(entry, dict) and isinstance(url := entry.get(key), str)][:1]
+                if words and not is_bridge(words):
+                    yield host.name, name, tuple(words)
 
 
 def _text(checks: Sequence[Mapping[str, Any]], style: Style) -> str:
